@@ -1,0 +1,250 @@
+// Package adapters is the contract between the server and the providers.
+//
+// There are two families. Runtimes own their loop and their history and
+// implement Adapter and Session themselves. Models are stateless endpoints
+// behind Model; adapters/agent makes a Session of a Model.
+//
+// Who calls whom: a thread's actor calls Session methods from goroutines that
+// it owns; the session calls its Host from the goroutine of Run or Compact. The
+// Host posts to the actor's mailbox, so a session may block on its Host, and the
+// actor never waits for a session.
+//
+// This package declares interfaces on the provider's side although the server
+// consumes them, because there are ten implementations and one suite that all of
+// them pass (adapters/adaptertest).
+package adapters
+
+import (
+	"context"
+	"iter"
+
+	"github.com/plimsoll-dev/plimsoll/threads/transcript"
+)
+
+// An Adapter opens sessions with one provider.
+type Adapter interface {
+	// Models lists what the provider offers; the first one is its default.
+	Models(ctx context.Context) ([]ModelInfo, error)
+	// Open starts or resumes the session of a thread. It does no work that the
+	// user pays for.
+	Open(ctx context.Context, p OpenParams) (Session, error)
+}
+
+// ModelInfo describes one model. Zero limits mean unknown. All are tokens.
+type ModelInfo struct {
+	ID            string `json:"id"`
+	DisplayName   string `json:"displayName"`
+	ContextWindow int    `json:"contextWindow"`
+	MaxOutput     int    `json:"maxOutput"`
+}
+
+// OpenParams says what a session is for.
+type OpenParams struct {
+	Thread   transcript.ThreadID
+	NativeID string // of the session to resume; empty for a new one
+	Model    string
+	Cwd      string
+}
+
+// A Session is one thread's conversation with its provider. Run and Compact are
+// never called at the same time, nor twice at once; Steer, Interrupt,
+// Compaction and Close may be called while one of them runs.
+type Session interface {
+	// NativeID is the provider's own id of the session; empty if it has none.
+	NativeID() string
+	// Base is what no compaction can shrink of this session's requests.
+	Base() Base
+	// Run performs one turn and returns how it ended. Updates that belong to the
+	// end of the turn are in the End, so that they share its commit. Run returns
+	// promptly once ctx is done; an error means that the turn failed, or was
+	// interrupted if ctx is done.
+	Run(ctx context.Context, in TurnInput, host Host) (End, error)
+	// Steer adds input to the running turn. It fails with ErrNotSteerable when
+	// the session cannot; the input is then queued by the server.
+	Steer(ctx context.Context, input []transcript.Part) error
+	// Interrupt asks the provider to stop the running turn; Run then returns.
+	Interrupt(ctx context.Context) error
+	// Compaction says what the session can do natively, right now.
+	Compaction() Ability
+	// Compact runs the provider's own compaction and returns when its matching
+	// completion arrived. It is only called if Compaction is native.
+	Compact(ctx context.Context, id transcript.CompactionID, host Host) (NativeResult, error)
+	// Close ends the session and waits until nothing of it is left.
+	Close() error
+}
+
+// Base is the part of each request that is the same for every one: system text
+// and tool declarations.
+type Base struct {
+	System string
+	Tools  []ToolSpec
+}
+
+// A ToolSpec declares a tool to a model. Schema is a JSON Schema object.
+type ToolSpec struct {
+	Name        string
+	Description string
+	Schema      transcript.RawJSON
+}
+
+// TurnInput is what starts a turn. The user's message is already the last item
+// of Host.Context; models need nothing else, runtimes send Input.
+type TurnInput struct {
+	Turn  transcript.TurnID
+	Input []transcript.Part
+}
+
+// End is how a turn ended without an error.
+type End struct {
+	Updates []Update // committed together with the turn's completion
+}
+
+// Host is what a session may ask of the server. All methods block until the
+// answer is there and fail when ctx is done or the thread is closing.
+type Host interface {
+	// Context returns what the next request must hold. Calling it is a step
+	// boundary: a compaction that waits for one happens before it returns.
+	Context(ctx context.Context) (Context, error)
+	// Tool runs one tool call and returns its result. The result's item is
+	// journaled by the server; the session must have emitted the call before.
+	Tool(ctx context.Context, call transcript.Item) (transcript.ToolResult, error)
+	// Emit journals updates in one commit and returns when they are durable. A
+	// TextDelta is not journaled and returns at once.
+	Emit(ctx context.Context, updates ...Update) error
+	// NewItemID returns an id for an item that the session makes.
+	NewItemID() transcript.ItemID
+}
+
+// Context is the input of one model request, before the Base.
+type Context struct {
+	Epoch   int
+	Entries []transcript.Entry
+	Tokens  int // estimate of the entries, by transcript.Ruler
+}
+
+// Update is what a session reports while it works: the closed set below.
+type Update interface{ update() }
+
+// ItemStarted opens an item. A body with text starts empty and grows by
+// TextDelta; a ToolCall is complete when it is started.
+type ItemStarted struct{ Item transcript.Item }
+
+// TextDelta adds text to an open item.
+type TextDelta struct {
+	Item transcript.ItemID
+	Text string
+}
+
+// ItemCompleted closes an open item, or adds one that was never open. The text
+// of its body is authoritative.
+type ItemCompleted struct{ Item transcript.Item }
+
+// UsageReported is the provider's count for one request. Tokens.
+type UsageReported struct{ Usage Usage }
+
+// PlanUpdated replaces the current plan.
+type PlanUpdated struct{ Plan transcript.Plan }
+
+// Retrying tells that a request failed and is tried again.
+type Retrying struct{ Message string }
+
+func (ItemStarted) update()   {}
+func (TextDelta) update()     {}
+func (ItemCompleted) update() {}
+func (UsageReported) update() {}
+func (PlanUpdated) update()   {}
+func (Retrying) update()      {}
+
+// Usage counts the tokens of one request as the provider reports them.
+type Usage struct {
+	InputTokens           int `json:"inputTokens"` // the whole input, cached or not
+	CachedInputTokens     int `json:"cachedInputTokens"`
+	CacheWriteInputTokens int `json:"cacheWriteInputTokens"`
+	OutputTokens          int `json:"outputTokens"` // reasoning included
+	ReasoningOutputTokens int `json:"reasoningOutputTokens"`
+}
+
+// Ability is what a session can do about compaction by itself: Native is set, or
+// Refusal is. It is a value that reaches the client, never an empty success.
+type Ability struct {
+	Native  *Native
+	Refusal *Refusal
+}
+
+// Native describes a provider's own compaction.
+type Native struct {
+	Form string `json:"form"` // such as codex-turn, claude-command, responses-item
+}
+
+// Refusal says why not, and what to do instead.
+type Refusal struct {
+	Code   string `json:"code"`
+	Reason string `json:"reason"`
+	Remedy string `json:"remedy"`
+}
+
+// NativeResult is what a provider disclosed of a compaction that completed.
+type NativeResult struct {
+	Form      string
+	Disclosed transcript.RawJSON // nil if nothing
+	Usage     *Usage
+}
+
+// A Model is a stateless endpoint: each request carries the whole context. It is
+// safe for concurrent use.
+type Model interface {
+	// Models lists what can be asked for; the first one is the default.
+	Models(ctx context.Context) ([]ModelInfo, error)
+	// Base returns the system text and tools this model is used with.
+	Base() Base
+	// Stream performs one request. The sequence ends after a Done chunk, or with
+	// an error as its last pair. Stopping the iteration cancels the request.
+	Stream(ctx context.Context, req Request) iter.Seq2[Chunk, error]
+	// Count returns the input tokens of a request if the provider can tell
+	// without a paid request.
+	Count(ctx context.Context, req Request) (tokens int, known bool, err error)
+	// Compaction is the endpoint's native ability, or its refusal.
+	Compaction() Ability
+}
+
+// A Request is one model request: the base, then the entries in order.
+type Request struct {
+	Model   string
+	Base    Base
+	Entries []transcript.Entry
+}
+
+// Chunk is a piece of a model's answer: the closed set below. Chunks of one part
+// are contiguous: a part ends when one of another part, or Done, begins.
+type Chunk interface{ chunk() }
+
+// MessageText is more text of the answer.
+type MessageText struct{ Text string }
+
+// ReasoningText is more text of the disclosed thinking.
+type ReasoningText struct{ Text string }
+
+// CallChunk is one whole tool call.
+type CallChunk struct{ Call transcript.ToolCall }
+
+// UsageChunk is the provider's count for this request.
+type UsageChunk struct{ Usage Usage }
+
+// Done is the last chunk.
+type Done struct{ Stop StopReason }
+
+func (MessageText) chunk()   {}
+func (ReasoningText) chunk() {}
+func (CallChunk) chunk()     {}
+func (UsageChunk) chunk()    {}
+func (Done) chunk()          {}
+
+// StopReason says why a model stopped.
+type StopReason string
+
+// The stop reasons.
+const (
+	StopEnd    StopReason = "end"
+	StopTools  StopReason = "tools"  // it waits for the results of its calls
+	StopLength StopReason = "length" // it ran into a limit
+)

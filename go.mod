@@ -1,0 +1,3 @@
+module github.com/plimsoll-dev/plimsoll
+
+go 1.26

@@ -1,0 +1,149 @@
+package compaction
+
+import "github.com/plimsoll-dev/plimsoll/threads/transcript"
+
+// Trigger says what asked for a compaction.
+type Trigger string
+
+// The triggers. Import marks a boundary that an imported session brought along.
+const (
+	TriggerManual Trigger = "manual"
+	TriggerImport Trigger = "import"
+)
+
+// Route is who compacts: the provider, or this server.
+type Route string
+
+// The routes. The empty Route in a request means native if the session can,
+// otherwise local.
+const (
+	RouteNative Route = "native"
+	RouteLocal  Route = "local"
+)
+
+// Writer is how a local checkpoint is written.
+type Writer string
+
+// The writers that exist so far, best first.
+const (
+	WriterExtractive Writer = "extractive" // quotes what matters, no model
+	WriterFixed      Writer = "fixed"      // bounded previews; byte-for-byte reproducible, cannot fail
+)
+
+// Outcome is the one terminal outcome of a compaction (I1); empty before.
+type Outcome string
+
+// The outcomes.
+const (
+	Completed   Outcome = "completed"   // the context was replaced
+	Unchanged   Outcome = "unchanged"   // nothing to gain; Code says why
+	Refused     Outcome = "refused"     // the asked route does not exist here; Code, Reason, Remedy
+	Denied      Outcome = "denied"      // a pre hook said no
+	Failed      Outcome = "failed"      // every link of the chain failed
+	Cancelled   Outcome = "cancelled"   // the client asked for it
+	Interrupted Outcome = "interrupted" // turn/interrupt, or the server died
+	Uncertain   Outcome = "uncertain"   // the provider can no longer tell
+)
+
+// Codes of the outcome unchanged.
+const (
+	CodeNothingToCompact      = "nothingToCompact"
+	CodeNoGain                = "noGain"
+	CodeOverheadExceedsBudget = "overheadExceedsBudget"
+)
+
+// A Record is everything that is known about one compaction. It has one shape on
+// every door; what is absent is null. All counts are tokens unless said.
+type Record struct {
+	CompactionID      transcript.CompactionID `json:"compactionId"`
+	ThreadID          transcript.ThreadID     `json:"threadId"`
+	TurnID            transcript.TurnID       `json:"turnId"`
+	Trigger           Trigger                 `json:"trigger"`
+	Route             *Route                  `json:"route"`  // null until chosen
+	Writer            *Writer                 `json:"writer"` // null unless a local checkpoint was written
+	Phase             Phase                   `json:"phase"`
+	Outcome           *Outcome                `json:"outcome"` // null until terminal
+	Code              *string                 `json:"code"`
+	Reason            *string                 `json:"reason"`
+	Remedy            *string                 `json:"remedy"`
+	Epoch             int                     `json:"epoch"`   // the epoch the compaction found; a completed one opens Epoch+1
+	BaseSeq           int64                   `json:"baseSeq"` // the journal position whose context is compacted
+	Ruler             string                  `json:"ruler"`
+	Target            *int                    `json:"target"`
+	Before            *Measure                `json:"before"`
+	After             *Measure                `json:"after"`
+	SummarizedTurnIDs []transcript.TurnID     `json:"summarizedTurnIds"`
+	RetainedTurnIDs   []transcript.TurnID     `json:"retainedTurnIds"`
+	Split             *Split                  `json:"split"`
+	Items             *ItemCounts             `json:"items"`
+	PrunedItemIDs     []transcript.ItemID     `json:"prunedItemIds"`
+	Checkpoint        *CheckpointInfo         `json:"checkpoint"`
+	Native            *NativeInfo             `json:"native"`
+	Skipped           []Skip                  `json:"skipped"`
+	Usage             *Usage                  `json:"usage"` // what the compaction itself cost at a provider
+	Warnings          []string                `json:"warnings"`
+	RequestedAt       int64                   `json:"requestedAt"` // unix ms
+	StartedAt         *int64                  `json:"startedAt"`   // unix ms
+	CompletedAt       *int64                  `json:"completedAt"` // unix ms
+}
+
+// A Measure is the size of a context. Window is the model's, null if unknown;
+// Source says who counted, a ruler or a provider.
+type Measure struct {
+	Tokens int    `json:"tokens"`
+	Window *int   `json:"window"`
+	Source string `json:"source"`
+}
+
+// Split marks the turn through which the boundary goes.
+type Split struct {
+	TurnID              transcript.TurnID `json:"turnId"`
+	FirstRetainedItemID transcript.ItemID `json:"firstRetainedItemId"`
+}
+
+// ItemCounts says what became of the items of the epoch. The four add up to all
+// of them.
+type ItemCounts struct {
+	Summarized int `json:"summarized"`
+	Whole      int `json:"whole"`
+	Clipped    int `json:"clipped"`
+	Stub       int `json:"stub"`
+}
+
+// CheckpointInfo describes the checkpoint of a completed local compaction.
+type CheckpointInfo struct {
+	ItemID   transcript.ItemID `json:"itemId"`
+	Version  string            `json:"version"`
+	Tokens   int               `json:"tokens"`
+	Fidelity Fidelity          `json:"fidelity"`
+}
+
+// Fidelity counts the mechanically extracted facts of the summarised range that
+// the new context still holds.
+type Fidelity struct {
+	Kept    int      `json:"kept"`
+	Total   int      `json:"total"`
+	Missing []string `json:"missing"`
+}
+
+// NativeInfo describes a provider's own compaction.
+type NativeInfo struct {
+	Form      string              `json:"form"`
+	Disclosed *transcript.RawJSON `json:"disclosed"`
+}
+
+// A Skip is a link of the chain that was not taken, and why.
+type Skip struct {
+	Link   string `json:"link"` // native, checkpoint(extractive), …
+	Code   string `json:"code"`
+	Reason string `json:"reason"`
+}
+
+// Usage counts the tokens of the requests that a compaction made.
+type Usage struct {
+	InputTokens  int `json:"inputTokens"`
+	OutputTokens int `json:"outputTokens"`
+}
+
+// Terminal reports whether the record has its outcome.
+func (r *Record) Terminal() bool { return r.Outcome != nil }

@@ -1,0 +1,107 @@
+package transcript
+
+import "fmt"
+
+// A Form says how a retained item is rendered in the context of an epoch.
+type Form string
+
+// The forms, from most to least. A later boundary never renders an item in a
+// richer form than an earlier one.
+const (
+	FormWhole   Form = "whole"   // as it is
+	FormClipped Form = "clipped" // head and tail with a marker between
+	FormStub    Form = "stub"    // a marker only
+)
+
+// A Kept is one retained item of a boundary. Text replaces the item's text
+// unless the form is whole; it is stored so that the context of an old epoch
+// stays byte-identical when the code that clips changes.
+type Kept struct {
+	ItemID ItemID `json:"itemId"`
+	Form   Form   `json:"form"`
+	Text   string `json:"text,omitempty"`
+}
+
+// A Boundary opens an epoch. The context of the epoch is its checkpoint, its
+// kept items in order, and then every item after the first Covered ones.
+type Boundary struct {
+	Epoch        int          `json:"epoch"` // 1 for the first boundary
+	CompactionID CompactionID `json:"compactionId"`
+	Covered      int          `json:"covered"`    // how many items of the transcript the boundary accounts for
+	Checkpoint   *Item        `json:"checkpoint"` // body Checkpoint; nil if the provider disclosed none
+	Kept         []Kept       `json:"kept"`
+}
+
+// An Entry is one item of a context, in the form it is rendered in. Item.Body
+// is already in that form.
+type Entry struct {
+	Item Item
+	Form Form
+}
+
+// A Transcript is everything that was said in a thread, in order.
+type Transcript struct {
+	Turns      []Turn
+	Items      []Item
+	Boundaries []Boundary // Boundaries[i].Epoch == i+1
+}
+
+// Epoch returns the number of the current epoch: 0 until the first boundary.
+func (t *Transcript) Epoch() int { return len(t.Boundaries) }
+
+// Context returns the context of an epoch: for a past one as it was when the
+// next boundary was drawn, for the current one as it is now. Items that exist
+// only for the timeline (ContextCompaction) are not part of any context.
+func (t *Transcript) Context(epoch int) ([]Entry, error) {
+	if epoch < 0 || epoch > len(t.Boundaries) {
+		return nil, fmt.Errorf("epoch %d does not exist: the thread has epochs 0 to %d", epoch, len(t.Boundaries))
+	}
+	end := len(t.Items)
+	if epoch < len(t.Boundaries) {
+		end = t.Boundaries[epoch].Covered
+	}
+	if epoch == 0 {
+		return appendWhole(nil, t.Items[:end]), nil
+	}
+	b := t.Boundaries[epoch-1]
+	entries := make([]Entry, 0, 1+len(b.Kept)+end-b.Covered)
+	if b.Checkpoint != nil {
+		entries = append(entries, Entry{*b.Checkpoint, FormWhole})
+	}
+	if len(b.Kept) > 0 {
+		byID := make(map[ItemID]*Item, b.Covered)
+		for i := range t.Items[:b.Covered] {
+			byID[t.Items[i].ID] = &t.Items[i]
+		}
+		for _, k := range b.Kept {
+			it, ok := byID[k.ItemID]
+			if !ok {
+				return nil, fmt.Errorf("boundary %d keeps item %s, which does not exist before it", b.Epoch, k.ItemID)
+			}
+			entries = append(entries, Entry{Render(*it, k), k.Form})
+		}
+	}
+	return appendWhole(entries, t.Items[b.Covered:end]), nil
+}
+
+func appendWhole(entries []Entry, items []Item) []Entry {
+	for _, it := range items {
+		if InContext(it) {
+			entries = append(entries, Entry{it, FormWhole})
+		}
+	}
+	return entries
+}
+
+// InContext reports whether an item is sent to models at all.
+func InContext(it Item) bool { return it.Body.Kind() != KindContextCompaction }
+
+// Render returns the item as k says: whole, or with its text replaced. A tool
+// call keeps its name and id and gets the text as the argument "clipped", so
+// that it stays a valid call.
+func Render(it Item, k Kept) Item {
+	if k.Form != FormWhole {
+		it.Body = replaceText(it.Body, k.Text)
+	}
+	return it
+}
