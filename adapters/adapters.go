@@ -60,9 +60,13 @@ type Session interface {
 	// interrupted if ctx is done.
 	Run(ctx context.Context, in TurnInput, host Host) (End, error)
 	// Steer adds input to the running turn. It fails with ErrNotSteerable when
-	// the session cannot; the input is then queued by the server.
+	// the session cannot; the input is then queued by the server. After it
+	// succeeded, a model's session asks for Host.Context once more before the
+	// turn ends; that Context holds the input, which the server journals.
 	Steer(ctx context.Context, input []transcript.Part) error
-	// Interrupt asks the provider to stop the running turn; Run then returns.
+	// Interrupt asks the provider to stop the running turn; Run then returns. If
+	// that ends it early without ctx being done, the error wraps
+	// context.Canceled.
 	Interrupt(ctx context.Context) error
 	// Compaction says what the session can do natively, right now.
 	Compaction() Ability
@@ -96,7 +100,8 @@ type TurnInput struct {
 
 // End is how a turn ended without an error.
 type End struct {
-	Updates []Update // committed together with the turn's completion
+	Updates []Update   // committed together with the turn's completion
+	Stop    StopReason // of the last request; empty if the provider did not say
 }
 
 // Host is what a session may ask of the server. All methods block until the
@@ -105,8 +110,10 @@ type Host interface {
 	// Context returns what the next request must hold. Calling it is a step
 	// boundary: a compaction that waits for one happens before it returns.
 	Context(ctx context.Context) (Context, error)
-	// Tool runs one tool call and returns its result. The result's item is
-	// journaled by the server; the session must have emitted the call before.
+	// Tool runs one tool call and returns its result. The session must have
+	// emitted the call's ItemStarted before; the server completes that item and
+	// journals the result's, so the session emits neither. Calls of one step may
+	// be run at the same time.
 	Tool(ctx context.Context, call transcript.Item) (transcript.ToolResult, error)
 	// Emit journals updates in one commit and returns when they are durable. A
 	// TextDelta is not journaled and returns at once.
@@ -227,7 +234,7 @@ type ReasoningText struct{ Text string }
 // CallChunk is one whole tool call.
 type CallChunk struct{ Call transcript.ToolCall }
 
-// UsageChunk is the provider's count for this request.
+// UsageChunk is the provider's count for this request so far; the last one wins.
 type UsageChunk struct{ Usage Usage }
 
 // Done is the last chunk.
