@@ -1,0 +1,235 @@
+package threads
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/plimsoll-dev/plimsoll/adapters"
+	"github.com/plimsoll-dev/plimsoll/events"
+	"github.com/plimsoll-dev/plimsoll/threads/compaction"
+	"github.com/plimsoll-dev/plimsoll/threads/transcript"
+)
+
+// Payload is what one event of a thread says. Its type's name on the wire is
+// that of the notification that clients see: one event is one notification.
+// Facts that no client sees ride in the row of a visible event.
+type Payload interface {
+	// EventType is the notification's method name.
+	EventType() string
+}
+
+// ThreadStarted is always the first event of a thread.
+type ThreadStarted struct {
+	Settings  Settings  `json:"settings"`
+	Name      string    `json:"name,omitempty"`
+	CreatedAt int64     `json:"createdAtMs"`
+	Imported  *Imported `json:"imported,omitempty"`
+	Accepted  *Accepted `json:"accepted,omitempty"`
+}
+
+// Settings is what a thread runs with. It lives in the thread, never in its
+// context, so that no compaction can change it.
+type Settings struct {
+	Provider       string `json:"provider"`
+	Model          string `json:"model"`
+	Cwd            string `json:"cwd"`
+	ApprovalPolicy string `json:"approvalPolicy"` // untrusted | on-request | never
+	Sandbox        string `json:"sandbox"`        // read-only | workspace-write | danger-full-access
+}
+
+// Imported says where a thread's history came from.
+type Imported struct {
+	Source   string `json:"source"`
+	SourceID string `json:"sourceId"`
+	Hash     string `json:"hash"` // sha256 of the imported bytes
+	Warnings int    `json:"warnings"`
+}
+
+// Accepted is an idempotency key that was used, and what it was used for. The
+// same key with the same body gets the same answer; with another body a conflict.
+type Accepted struct {
+	Key    string `json:"key"`
+	Hash   string `json:"hash"` // of the request's body
+	Result string `json:"result"`
+	At     int64  `json:"atMs"`
+}
+
+// ThreadDeleted is the last event of a thread, and the only one that remains.
+type ThreadDeleted struct{}
+
+// StatusType is the state of a thread, in codex's words.
+type StatusType string
+
+// The statuses. SystemError stays until the next turn.
+const (
+	StatusIdle        StatusType = "idle"
+	StatusActive      StatusType = "active"
+	StatusSystemError StatusType = "systemError"
+)
+
+// StatusChanged tells the thread's new status.
+type StatusChanged struct {
+	Status   StatusType `json:"status"`
+	Accepted *Accepted  `json:"accepted,omitempty"`
+}
+
+// A QueuedTurn is an input that was accepted and waits for its turn.
+type QueuedTurn struct {
+	TurnID   transcript.TurnID `json:"turnId"`
+	Input    []transcript.Part `json:"input"`
+	ClientID string            `json:"clientId,omitempty"`
+	QueuedAt int64             `json:"queuedAtMs"`
+}
+
+// QueueChanged is the whole queue after a change.
+type QueueChanged struct {
+	Queue    []QueuedTurn `json:"queue"`
+	Accepted *Accepted    `json:"accepted,omitempty"`
+}
+
+// TurnStarted opens a turn.
+type TurnStarted struct {
+	Turn transcript.Turn `json:"turn"`
+}
+
+// TurnCompleted ends a turn; Turn.Status says how.
+type TurnCompleted struct {
+	Turn transcript.Turn `json:"turn"`
+}
+
+// ItemStarted opens an item, or adds a whole tool call that waits for its
+// result.
+type ItemStarted struct {
+	Item transcript.Item `json:"item"`
+}
+
+// ItemCompleted closes an open item or adds a whole one. For a tool result, Call
+// is the item it answers, so that the event can be shown without a look-up.
+type ItemCompleted struct {
+	Item     transcript.Item  `json:"item"`
+	Call     *transcript.Item `json:"call,omitempty"` // nil for a result without a call
+	Reanchor bool             `json:"reanchor,omitempty"`
+	Accepted *Accepted        `json:"accepted,omitempty"`
+}
+
+// PlanUpdated replaces the plan of the thread.
+type PlanUpdated struct {
+	TurnID transcript.TurnID `json:"turnId"`
+	Plan   transcript.Plan   `json:"plan"`
+}
+
+// UsageUpdated tells the token counts after a request or a compaction.
+type UsageUpdated struct {
+	TurnID  transcript.TurnID `json:"turnId"`
+	Last    adapters.Usage    `json:"last"`
+	Total   adapters.Usage    `json:"total"`
+	Context int               `json:"context"` // tokens of the full next request
+	Source  string            `json:"source"`  // who counted Context: provider, or a ruler
+	Window  int               `json:"window"`  // context window; 0 if unknown
+}
+
+// ErrorRaised tells of a failure. With WillRetry the turn goes on.
+type ErrorRaised struct {
+	TurnID    transcript.TurnID    `json:"turnId"`
+	Error     transcript.TurnError `json:"error"`
+	WillRetry bool                 `json:"willRetry"`
+}
+
+// WarningRaised tells the user something that stops nothing.
+type WarningRaised struct {
+	Message string `json:"message"`
+}
+
+// CompactionUpdated is the whole record after each change of phase. The commit
+// of a completed compaction carries the boundary in the same row.
+type CompactionUpdated struct {
+	Record   compaction.Record    `json:"record"`
+	Boundary *transcript.Boundary `json:"boundary,omitempty"`
+	Reanchor string               `json:"reanchor,omitempty"` // text for the first request of the new epoch
+	Request  *CompactRequest      `json:"request,omitempty"`  // in the first row of a compaction
+	Accepted *Accepted            `json:"accepted,omitempty"`
+}
+
+// A CompactRequest is how a compaction was asked for.
+type CompactRequest struct {
+	Route        compaction.Route  `json:"route,omitempty"`
+	Writer       compaction.Writer `json:"writer,omitempty"`
+	Budget       int               `json:"budget,omitempty"`
+	Instructions string            `json:"instructions,omitempty"`
+}
+
+// EventType implements Payload.
+func (ThreadStarted) EventType() string { return "thread/started" }
+
+// EventType implements Payload.
+func (ThreadDeleted) EventType() string { return "thread/deleted" }
+
+// EventType implements Payload.
+func (StatusChanged) EventType() string { return "thread/status/changed" }
+
+// EventType implements Payload.
+func (QueueChanged) EventType() string { return "thread/queue/changed" }
+
+// EventType implements Payload.
+func (TurnStarted) EventType() string { return "turn/started" }
+
+// EventType implements Payload.
+func (TurnCompleted) EventType() string { return "turn/completed" }
+
+// EventType implements Payload.
+func (ItemStarted) EventType() string { return "item/started" }
+
+// EventType implements Payload.
+func (ItemCompleted) EventType() string { return "item/completed" }
+
+// EventType implements Payload.
+func (PlanUpdated) EventType() string { return "turn/plan/updated" }
+
+// EventType implements Payload.
+func (UsageUpdated) EventType() string { return "thread/tokenUsage/updated" }
+
+// EventType implements Payload.
+func (ErrorRaised) EventType() string { return "error" }
+
+// EventType implements Payload.
+func (WarningRaised) EventType() string { return "warning" }
+
+// EventType implements Payload.
+func (CompactionUpdated) EventType() string { return "thread/compaction/updated" }
+
+// decoders is the registry of event types; the fold refuses what is not here
+// (TestEveryPayloadIsRegistered).
+var decoders = map[string]func([]byte) (Payload, error){
+	ThreadStarted{}.EventType():     decodeAs[ThreadStarted],
+	ThreadDeleted{}.EventType():     decodeAs[ThreadDeleted],
+	StatusChanged{}.EventType():     decodeAs[StatusChanged],
+	QueueChanged{}.EventType():      decodeAs[QueueChanged],
+	TurnStarted{}.EventType():       decodeAs[TurnStarted],
+	TurnCompleted{}.EventType():     decodeAs[TurnCompleted],
+	ItemStarted{}.EventType():       decodeAs[ItemStarted],
+	ItemCompleted{}.EventType():     decodeAs[ItemCompleted],
+	PlanUpdated{}.EventType():       decodeAs[PlanUpdated],
+	UsageUpdated{}.EventType():      decodeAs[UsageUpdated],
+	ErrorRaised{}.EventType():       decodeAs[ErrorRaised],
+	WarningRaised{}.EventType():     decodeAs[WarningRaised],
+	CompactionUpdated{}.EventType(): decodeAs[CompactionUpdated],
+}
+
+func decodeAs[P Payload](b []byte) (Payload, error) {
+	var p P
+	err := json.Unmarshal(b, &p)
+	return p, err
+}
+
+// Decode returns the payload of an event.
+func Decode(e events.Event) (Payload, error) {
+	d, ok := decoders[e.Type]
+	if !ok {
+		return nil, fmt.Errorf("event %d of thread %s: unknown type %q", e.Seq, e.Thread, e.Type)
+	}
+	p, err := d(e.Data)
+	if err != nil {
+		return nil, fmt.Errorf("event %d of thread %s (%s): %w", e.Seq, e.Thread, e.Type, err)
+	}
+	return p, nil
+}

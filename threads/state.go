@@ -1,0 +1,326 @@
+package threads
+
+import (
+	"strings"
+	"time"
+
+	"github.com/plimsoll-dev/plimsoll/adapters"
+	"github.com/plimsoll-dev/plimsoll/threads/compaction"
+	"github.com/plimsoll-dev/plimsoll/threads/transcript"
+)
+
+// state is what the journal says about one thread. It is owned by the thread's
+// actor; nothing else reads or writes it. The exported fields are its snapshot.
+type state struct {
+	ID          transcript.ThreadID
+	Seq         int64
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
+	Settings    Settings
+	Name        string
+	Preview     string
+	Imported    *Imported
+	Status      StatusType
+	Transcript  transcript.Transcript
+	Active      transcript.TurnID // the turn in progress; empty when idle
+	Queue       []QueuedTurn
+	Plan        *transcript.Plan
+	Usage       UsageUpdated // the newest report
+	Compactions []compaction.Record
+	Requests    map[transcript.CompactionID]CompactRequest // of compactions that did not end
+	Reanchor    string                                     // text that the next request must carry
+	Accepted    map[string]Accepted
+	Deleted     bool
+
+	index
+}
+
+// snapshotVersion changes whenever a snapshot of before cannot be used any more;
+// the state is then folded from the first event.
+const snapshotVersion = 1
+
+// acceptedFor is how long an idempotency key is remembered.
+const acceptedFor = 24 * time.Hour
+
+// index is derived from the transcript and kept beside it, so that no command
+// costs time in proportion to the thread's length.
+type index struct {
+	turnAt   map[transcript.TurnID]int
+	itemAt   map[transcript.ItemID]int
+	open     map[transcript.ItemID]bool              // started, not completed; calls are in calls
+	calls    map[transcript.CallID]transcript.ItemID // calls without a result
+	resultOf map[transcript.ItemID]int               // index of the result, by its call's item
+	context  []transcript.Entry                      // of the current epoch
+	entryAt  map[transcript.ItemID]int               // in context, open items only
+	tokens   int                                     // of context
+}
+
+func newState(id transcript.ThreadID) *state {
+	s := &state{ID: id, Status: StatusIdle, Requests: map[transcript.CompactionID]CompactRequest{}, Accepted: map[string]Accepted{}}
+	s.index = newIndex()
+	return s
+}
+
+func newIndex() index {
+	return index{
+		turnAt:   map[transcript.TurnID]int{},
+		itemAt:   map[transcript.ItemID]int{},
+		open:     map[transcript.ItemID]bool{},
+		calls:    map[transcript.CallID]transcript.ItemID{},
+		resultOf: map[transcript.ItemID]int{},
+		entryAt:  map[transcript.ItemID]int{},
+	}
+}
+
+// evolve folds one event into the state. It is total and deterministic: it never
+// fails, whatever the order of events, and depends on nothing but its arguments.
+func evolve(s *state, seq int64, at time.Time, p Payload) {
+	s.Seq, s.UpdatedAt = seq, at
+	switch p := p.(type) {
+	case ThreadStarted:
+		s.Settings, s.Name, s.Imported = p.Settings, p.Name, p.Imported
+		s.CreatedAt = transcript.FromMillis(p.CreatedAt)
+		s.accept(p.Accepted, at)
+	case ThreadDeleted:
+		s.Deleted = true
+	case StatusChanged:
+		s.Status = p.Status
+		s.accept(p.Accepted, at)
+	case QueueChanged:
+		s.Queue = p.Queue
+		s.accept(p.Accepted, at)
+	case TurnStarted:
+		s.startTurn(p.Turn)
+	case TurnCompleted:
+		s.completeTurn(p.Turn)
+	case ItemStarted:
+		s.addItem(p.Item)
+	case ItemCompleted:
+		s.completeItem(p)
+		s.accept(p.Accepted, at)
+	case PlanUpdated:
+		s.Plan = &p.Plan
+	case UsageUpdated:
+		s.Usage = p
+	case CompactionUpdated:
+		s.updateCompaction(p)
+		s.accept(p.Accepted, at)
+	case ErrorRaised, WarningRaised:
+		// shown to clients; nothing to remember
+	}
+}
+
+// accept remembers an idempotency key, and forgets those that expired.
+func (s *state) accept(a *Accepted, now time.Time) {
+	if a == nil {
+		return
+	}
+	for k, old := range s.Accepted {
+		if now.Sub(transcript.FromMillis(old.At)) > acceptedFor {
+			delete(s.Accepted, k)
+		}
+	}
+	s.Accepted[a.Key] = *a
+}
+
+func (s *state) startTurn(t transcript.Turn) {
+	s.turnAt[t.ID] = len(s.Transcript.Turns)
+	s.Transcript.Turns = append(s.Transcript.Turns, t)
+	s.Active = t.ID
+}
+
+func (s *state) completeTurn(t transcript.Turn) {
+	if i, ok := s.turnAt[t.ID]; ok {
+		s.Transcript.Turns[i] = t
+	}
+	if s.Active == t.ID {
+		s.Active = ""
+	}
+	clear(s.open) // what a turn leaves open, nobody will close
+	clear(s.entryAt)
+}
+
+// addItem appends an item to the transcript and to the current context.
+func (s *state) addItem(it transcript.Item) {
+	if _, dup := s.itemAt[it.ID]; dup {
+		return
+	}
+	i := len(s.Transcript.Items)
+	s.itemAt[it.ID] = i
+	s.Transcript.Items = append(s.Transcript.Items, it)
+	switch b := it.Body.(type) {
+	case transcript.ToolCall:
+		s.calls[b.CallID] = it.ID
+	case transcript.ToolResult:
+		if call, ok := s.calls[b.CallID]; ok {
+			s.resultOf[call] = i
+			delete(s.calls, b.CallID)
+		}
+	case transcript.UserMessage:
+		if s.Preview == "" {
+			s.Preview = preview(transcript.Text(b))
+		}
+	case transcript.Plan:
+		s.Plan = &b
+	default:
+	}
+	if it.CompletedAt.IsZero() {
+		s.open[it.ID] = true
+	}
+	s.addEntry(it)
+}
+
+// addEntry shows an item to the model: as the last entry of the context, or, if
+// it has been there since it was opened, in its final form.
+func (s *state) addEntry(it transcript.Item) {
+	if !transcript.InContext(it) {
+		return
+	}
+	if i, ok := s.entryAt[it.ID]; ok {
+		s.tokens -= transcript.Tokens(s.context[i].Item.Body)
+		s.context[i].Item = it
+	} else {
+		if it.CompletedAt.IsZero() {
+			s.entryAt[it.ID] = len(s.context)
+		}
+		s.context = append(s.context, transcript.Entry{Item: it, Form: transcript.FormWhole})
+	}
+	s.tokens += transcript.Tokens(it.Body)
+}
+
+func (s *state) completeItem(p ItemCompleted) {
+	if p.Reanchor {
+		s.Reanchor = ""
+	}
+	i, started := s.itemAt[p.Item.ID]
+	if !started {
+		s.addItem(p.Item)
+		return
+	}
+	if !s.open[p.Item.ID] {
+		return
+	}
+	s.Transcript.Items[i] = p.Item
+	s.addEntry(p.Item)
+	delete(s.open, p.Item.ID)
+	delete(s.entryAt, p.Item.ID)
+}
+
+func (s *state) updateCompaction(p CompactionUpdated) {
+	r := p.Record
+	r.ThreadID = s.ID // an exported thread is imported under another id
+	if n := len(s.Compactions); n > 0 && s.Compactions[n-1].CompactionID == r.CompactionID {
+		s.Compactions[n-1] = r
+	} else {
+		s.Compactions = append(s.Compactions, r)
+	}
+	if p.Request != nil {
+		s.Requests[r.CompactionID] = *p.Request
+	}
+	if r.Terminal() {
+		delete(s.Requests, r.CompactionID)
+	}
+	if p.Boundary != nil {
+		s.Transcript.Boundaries = append(s.Transcript.Boundaries, *p.Boundary)
+		s.Reanchor = p.Reanchor
+		s.reindexContext()
+	}
+}
+
+// running returns the compaction that has not ended, or nil. There is at most
+// one, and it is the newest.
+func (s *state) running() *compaction.Record {
+	if n := len(s.Compactions); n > 0 && !s.Compactions[n-1].Terminal() {
+		return &s.Compactions[n-1]
+	}
+	return nil
+}
+
+// compaction returns the record with an id, or nil.
+func (s *state) compaction(id transcript.CompactionID) *compaction.Record {
+	for i := len(s.Compactions) - 1; i >= 0; i-- {
+		if s.Compactions[i].CompactionID == id {
+			return &s.Compactions[i]
+		}
+	}
+	return nil
+}
+
+// reindexContext rebuilds the context of the current epoch from the transcript.
+func (s *state) reindexContext() {
+	entries, err := s.Transcript.Context(s.Transcript.Epoch())
+	if err != nil {
+		// A boundary that keeps an unknown item: what exists is still the truth.
+		entries = nil
+	}
+	s.context, s.tokens = entries, 0
+	clear(s.entryAt)
+	for i, e := range entries {
+		s.tokens += transcript.Tokens(e.Item.Body)
+		if s.open[e.Item.ID] {
+			s.entryAt[e.Item.ID] = i
+		}
+	}
+}
+
+// reindex rebuilds everything that a snapshot does not hold.
+func (s *state) reindex() {
+	s.index = newIndex()
+	for i, t := range s.Transcript.Turns {
+		s.turnAt[t.ID] = i
+	}
+	for i, it := range s.Transcript.Items {
+		s.itemAt[it.ID] = i
+		switch b := it.Body.(type) {
+		case transcript.ToolCall:
+			s.calls[b.CallID] = it.ID
+		case transcript.ToolResult:
+			if call, ok := s.calls[b.CallID]; ok {
+				s.resultOf[call] = i
+				delete(s.calls, b.CallID)
+			}
+		default:
+		}
+		if it.CompletedAt.IsZero() && it.Turn == s.Active {
+			s.open[it.ID] = true
+		}
+	}
+	s.reindexContext()
+}
+
+// activeTurn returns the turn in progress, or nil.
+func (s *state) activeTurn() *transcript.Turn {
+	if s.Active == "" {
+		return nil
+	}
+	return &s.Transcript.Turns[s.turnAt[s.Active]]
+}
+
+// addUsage returns the total after one more request.
+func addUsage(total, u adapters.Usage) adapters.Usage {
+	total.InputTokens += u.InputTokens
+	total.CachedInputTokens += u.CachedInputTokens
+	total.CacheWriteInputTokens += u.CacheWriteInputTokens
+	total.OutputTokens += u.OutputTokens
+	total.ReasoningOutputTokens += u.ReasoningOutputTokens
+	return total
+}
+
+// previewRunes bounds Thread.Preview.
+const previewRunes = 120
+
+func preview(s string) string {
+	s = strings.Join(strings.Fields(firstRunes(s, 4*previewRunes)), " ")
+	return firstRunes(s, previewRunes)
+}
+
+// firstRunes returns at most n code points of s.
+func firstRunes(s string, n int) string {
+	for i := range s {
+		if n == 0 {
+			return s[:i]
+		}
+		n--
+	}
+	return s
+}
