@@ -1,0 +1,21 @@
+// Package adaptertest is the suite that every adapter passes.
+//
+// Run holds an adapter to the rules that need no control over its provider.
+// RunScripted adds the cases that do: it hands a Script to the adapter's test,
+// which plays it on the adapter's own wire, with a fake server or a fake child
+// process. Model plays a script without any wire; it serves the tests of
+// packages above the adapters as well.
+//
+// Host is the other half: an in-memory implementation of adapters.Host that keeps
+// the transcript and reports each broken rule as a test error:
+//
+//   - an item is started once, gets deltas only while it is open, and is completed
+//     once, with a text that equals its deltas; every delta is valid UTF-8;
+//   - a call is emitted before its tool is run, is answered exactly once, and all
+//     calls are answered before the next context is asked for;
+//   - ids come from the host, call ids are unique, arguments are JSON;
+//   - a turn that ends well leaves no item open and no call unanswered;
+//   - after Run has returned the host is left alone.
+//
+// A case fails as well if a goroutine outlives it.
+package adaptertest

@@ -1,0 +1,194 @@
+package adaptertest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/plimsoll-dev/plimsoll/adapters"
+	"github.com/plimsoll-dev/plimsoll/threads/transcript"
+)
+
+// A Reporter is told of broken rules; *testing.T is one.
+type Reporter interface {
+	Helper()
+	Errorf(format string, args ...any)
+}
+
+// Host is an adapters.Host that keeps a transcript in memory and checks the
+// session that uses it. One turn runs at a time; Play runs one.
+type Host struct {
+	// OnTool answers calls; the default echoes the arguments. It is called from
+	// the session's goroutine, without a lock.
+	OnTool func(ctx context.Context, call transcript.ToolCall) (transcript.ToolResult, error)
+	// OnUpdate sees every update after it was recorded, before Emit returns.
+	OnUpdate func(adapters.Update)
+	// OnContext is called before a context is built.
+	OnContext func()
+
+	r Reporter
+
+	mu      sync.Mutex // guards all below
+	turn    transcript.TurnID
+	running bool
+	ids     map[transcript.ItemID]bool // handed out; true once used
+	items   []*item
+	byID    map[transcript.ItemID]*item
+	calls   map[transcript.CallID]*item
+	commits [][]adapters.Update
+	usages  []adapters.Usage
+}
+
+// NewHost returns a Host with an empty thread.
+func NewHost(r Reporter) *Host {
+	return &Host{
+		r:     r,
+		ids:   map[transcript.ItemID]bool{},
+		byID:  map[transcript.ItemID]*item{},
+		calls: map[transcript.CallID]*item{},
+		OnTool: func(_ context.Context, call transcript.ToolCall) (transcript.ToolResult, error) {
+			return transcript.ToolResult{CallID: call.CallID, Output: transcript.TextParts(string(call.Arguments))}, nil
+		},
+	}
+}
+
+// Play says text as the user and runs one turn of s.
+func (h *Host) Play(ctx context.Context, s adapters.Session, text string) (adapters.End, error) {
+	h.mu.Lock()
+	h.turn = transcript.TurnID(fmt.Sprintf("turn-%d", len(h.items)))
+	h.running = true
+	in := adapters.TurnInput{Turn: h.turn, Input: transcript.TextParts(text)}
+	h.mu.Unlock()
+	h.Say(text)
+	end, err := s.Run(ctx, in, h)
+	h.finish(end, err)
+	return end, err
+}
+
+// Say journals a message of the user, as the server does for a turn's input and
+// for a steer.
+func (h *Host) Say(text string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.add(&item{Item: transcript.Item{
+		ID: h.newID(), Turn: h.turn, Body: transcript.UserMessage{Content: transcript.TextParts(text)},
+	}})
+}
+
+// Items returns the transcript as a reader of the journal would see it: an item
+// that is still open has the text so far.
+func (h *Host) Items() []transcript.Item {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	items := make([]transcript.Item, len(h.items))
+	for i, it := range h.items {
+		items[i] = it.soFar()
+	}
+	return items
+}
+
+// Commits returns what was journaled, one slice for each commit, a turn's End
+// included. Deltas are no part of it.
+func (h *Host) Commits() [][]adapters.Update {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.commits)
+}
+
+// Usages returns the reported usages.
+func (h *Host) Usages() []adapters.Usage {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.usages)
+}
+
+// NewItemID implements adapters.Host.
+func (h *Host) NewItemID() transcript.ItemID {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mustRun("NewItemID")
+	return h.newID()
+}
+
+// Context implements adapters.Host.
+func (h *Host) Context(ctx context.Context) (adapters.Context, error) {
+	if h.OnContext != nil {
+		h.OnContext()
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mustRun("Context")
+	if err := ctx.Err(); err != nil {
+		return adapters.Context{}, err
+	}
+	h.checkSettled("a context is asked for")
+	var c adapters.Context
+	for _, it := range h.items {
+		c.Entries = append(c.Entries, transcript.Entry{Item: it.soFar(), Form: transcript.FormWhole})
+		c.Tokens += transcript.Tokens(it.soFar().Body)
+	}
+	return c, nil
+}
+
+// Emit implements adapters.Host.
+func (h *Host) Emit(ctx context.Context, updates ...adapters.Update) error {
+	if err := h.record(ctx, updates); err != nil {
+		return err
+	}
+	if h.OnUpdate != nil {
+		for _, u := range updates {
+			h.OnUpdate(u)
+		}
+	}
+	return nil
+}
+
+func (h *Host) record(ctx context.Context, updates []adapters.Update) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mustRun("Emit")
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	h.commit(updates)
+	return nil
+}
+
+// Tool implements adapters.Host.
+func (h *Host) Tool(ctx context.Context, callItem transcript.Item) (transcript.ToolResult, error) {
+	h.mu.Lock()
+	h.mustRun("Tool")
+	call := h.checkTool(callItem)
+	h.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return transcript.ToolResult{}, err
+	}
+	result, err := h.OnTool(ctx, call)
+	if err != nil {
+		return transcript.ToolResult{}, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mustRun("Tool (its result)")
+	result.CallID = call.CallID
+	if it := h.calls[call.CallID]; it != nil {
+		it.open, it.answered = false, true
+	}
+	h.add(&item{Item: transcript.Item{ID: h.newID(), Turn: h.turn, Body: result}})
+	return result, nil
+}
+
+// newID hands out an id. Callers hold mu.
+func (h *Host) newID() transcript.ItemID {
+	id := transcript.ItemID(fmt.Sprintf("item-%d", len(h.ids)+1))
+	h.ids[id] = false
+	return id
+}
+
+// add appends an item to the transcript. Callers hold mu.
+func (h *Host) add(it *item) {
+	h.ids[it.ID] = true
+	h.items = append(h.items, it)
+	h.byID[it.ID] = it
+}

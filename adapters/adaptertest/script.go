@@ -1,0 +1,53 @@
+package adaptertest
+
+import (
+	"github.com/plimsoll-dev/plimsoll/adapters"
+	"github.com/plimsoll-dev/plimsoll/threads/transcript"
+)
+
+// A Script is what a provider does: one Reply for each request it gets. A
+// request beyond its end is an error of the test.
+type Script []Reply
+
+// A Reply is the answer to one request, step by step.
+type Reply []Step
+
+// A Step is one thing a provider does. Exactly one field is set. A player whose
+// wire cannot carry text that ends inside a character joins it with the next.
+type Step struct {
+	Chunk adapters.Chunk // sends this
+	Err   error          // breaks the stream; ErrOverflow in the provider's own words
+	Hang  bool           // sends nothing more until the request is cancelled
+}
+
+// Say sends text of the answer.
+func Say(text string) Step { return Step{Chunk: adapters.MessageText{Text: text}} }
+
+// Think sends text of the disclosed thinking.
+func Think(text string) Step { return Step{Chunk: adapters.ReasoningText{Text: text}} }
+
+// Call sends a tool call.
+func Call(id, name, arguments string) Step {
+	return Step{Chunk: adapters.CallChunk{Call: transcript.ToolCall{
+		CallID: transcript.CallID(id), Name: name, Arguments: transcript.RawJSON(arguments),
+	}}}
+}
+
+// Spend reports the usage of the request.
+func Spend(input, output int) Step {
+	return Step{Chunk: adapters.UsageChunk{Usage: adapters.Usage{InputTokens: input, OutputTokens: output}}}
+}
+
+// Stop ends the answer.
+func Stop(r adapters.StopReason) Step { return Step{Chunk: adapters.Done{Stop: r}} }
+
+// Fail breaks the stream.
+func Fail(err error) Step { return Step{Err: err} }
+
+// Hang keeps the stream open without sending anything.
+func Hang() Step { return Step{Hang: true} }
+
+// Answer is a Reply that says text and stops.
+func Answer(text string) Reply {
+	return Reply{Say(text), Spend(10, 5), Stop(adapters.StopEnd)}
+}

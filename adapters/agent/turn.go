@@ -1,0 +1,102 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/plimsoll-dev/plimsoll/adapters"
+	"github.com/plimsoll-dev/plimsoll/threads/fault"
+	"github.com/plimsoll-dev/plimsoll/threads/transcript"
+)
+
+// MaxSteps bounds the model requests of one turn. It stops a model that never
+// stops calling tools; no honest turn came near it.
+const MaxSteps = 250
+
+// turn is the run of one turn; only the goroutine of Run uses it.
+type turn struct {
+	*session
+	id   transcript.TurnID
+	host adapters.Host
+}
+
+// run performs steps until the model is done and no steer is waiting.
+func (t *turn) run(ctx context.Context) (adapters.End, error) {
+	input, err := t.boundary(ctx)
+	if err != nil {
+		return adapters.End{}, err
+	}
+	for range MaxSteps {
+		st := &step{turn: t}
+		if err := st.request(ctx, input); err != nil {
+			return adapters.End{}, err
+		}
+		end := adapters.End{Updates: st.pending, Stop: st.stop}
+		if len(st.calls) > 0 {
+			if err := st.runTools(ctx); err != nil {
+				return adapters.End{}, err
+			}
+			if input, err = t.boundary(ctx); err != nil {
+				return adapters.End{}, err
+			}
+			continue
+		}
+		next, more, err := t.afterAnswer(ctx, &end, input)
+		if err != nil || !more {
+			return end, err
+		}
+		input = next
+	}
+	return adapters.End{}, fault.New(fault.TooLarge, "the turn made %d model requests, which is the limit, and still asks for tools", MaxSteps)
+}
+
+// boundary asks for the next request's input.
+func (t *turn) boundary(ctx context.Context) (adapters.Context, error) {
+	t.forgetSteers()
+	input, err := t.host.Context(ctx)
+	if err != nil {
+		return input, fmt.Errorf("read the context: %w", err)
+	}
+	return input, nil
+}
+
+// afterAnswer decides whether an answer without calls ends the turn. If a steer
+// was accepted in the meantime it commits what was held for the end and looks
+// whether the steer is news: one that arrived while the last context was being
+// read may already be answered.
+func (t *turn) afterAnswer(ctx context.Context, end *adapters.End, input adapters.Context) (next adapters.Context, more bool, err error) {
+	for !t.tryEnd() {
+		if err := t.emit(ctx, end.Updates); err != nil {
+			return next, false, err
+		}
+		end.Updates = nil
+		if next, err = t.boundary(ctx); err != nil {
+			return next, false, err
+		}
+		if lastUserMessage(next) != lastUserMessage(input) {
+			return next, true, nil
+		}
+	}
+	return next, false, nil
+}
+
+// lastUserMessage is the id of the newest thing the user said.
+func lastUserMessage(c adapters.Context) transcript.ItemID {
+	for i := len(c.Entries) - 1; i >= 0; i-- {
+		if c.Entries[i].Item.Body.Kind() == transcript.KindUserMessage {
+			return c.Entries[i].Item.ID
+		}
+	}
+	return ""
+}
+
+// emit makes updates durable in one commit.
+func (t *turn) emit(ctx context.Context, updates []adapters.Update) error {
+	if len(updates) == 0 {
+		return nil
+	}
+	if err := t.host.Emit(ctx, updates...); err != nil {
+		return fmt.Errorf("journal the turn: %w", err)
+	}
+	return nil
+}
