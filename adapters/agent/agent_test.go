@@ -3,7 +3,9 @@ package agent_test
 import (
 	"context"
 	"errors"
+	"iter"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -196,11 +198,13 @@ func TestASteerDuringToolsIsInTheNextRequest(t *testing.T) {
 		h.Say("more")
 		return transcript.ToolResult{}, s.Steer(t.Context(), transcript.TextParts("more"))
 	}
+	contexts := 0
+	h.OnContext = func() { contexts++ }
 	if _, err := h.Play(t.Context(), s, "go"); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(m.Requests()); n != 2 {
-		t.Errorf("%d requests, want 2", n)
+	if n := len(m.Requests()); n != 2 || contexts != 2 {
+		t.Errorf("%d requests from %d contexts, want 2 from 2", n, contexts)
 	}
 }
 
@@ -260,4 +264,49 @@ func TestASecondRunAtTheSameTimeIsRefused(t *testing.T) {
 	if _, err := h.Play(t.Context(), s, "go"); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// slowToStop is a model whose transport takes its time to notice a cancel, and
+// then reports it in its own words.
+type slowToStop struct {
+	*adaptertest.Model
+	noticed chan struct{}
+}
+
+func (m slowToStop) Stream(ctx context.Context, _ adapters.Request) iter.Seq2[adapters.Chunk, error] {
+	return func(yield func(adapters.Chunk, error) bool) {
+		<-ctx.Done()
+		<-m.noticed
+		yield(nil, errors.New("use of closed connection"))
+	}
+}
+
+func TestCloseWaitsForTheTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := slowToStop{adaptertest.NewModel(t, nil), make(chan struct{})}
+		s, err := agent.New(m).Open(t.Context(), adapters.OpenParams{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ran, closed := make(chan error, 1), make(chan error, 1)
+		go func() {
+			_, err := adaptertest.NewHost(t).Play(t.Context(), s, "go")
+			ran <- err
+		}()
+		synctest.Wait()
+		go func() { closed <- s.Close() }()
+		synctest.Wait()
+		select {
+		case <-closed:
+			t.Error("Close returned while the turn was running")
+		default:
+		}
+		close(m.noticed)
+		if err := <-ran; !errors.Is(err, context.Canceled) {
+			t.Errorf("the turn ended with %v, want a cancellation whatever the transport says", err)
+		}
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+	})
 }
