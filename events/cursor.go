@@ -1,6 +1,7 @@
 package events
 
 import (
+	"crypto/rand"
 	"fmt"
 	"strconv"
 	"strings"
@@ -30,6 +31,9 @@ func ParseCursor(s string) (Cursor, error) {
 	}
 	return Cursor{journal, n}, nil
 }
+
+// NewID makes a random id for a journal or a database.
+func NewID() string { return strings.ToLower(rand.Text()[:idLen]) }
 
 // validID reports whether s looks like an id made by NewID.
 func validID(s string) bool {

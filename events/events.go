@@ -12,6 +12,16 @@
 //     never with a silent hole and never clamped.
 //   - A Journal may be used from many goroutines. A caller that stops waiting
 //     does not undo an append that was accepted.
+//   - One failing append never takes others down with it, also when they share
+//     a transaction.
+//
+// Trimming and deleting differ. A trimmed range is a hole, and reading across
+// it is refused. A deleted thread reads as its deletion event, wherever one
+// reads from, because that event says all there is left to know; its other
+// events are gone from the all-threads order too.
+//
+// A Hub adds following: a backlog from the journal and then what happens,
+// with the texts that are still being streamed.
 package events
 
 import (
@@ -33,6 +43,9 @@ type Event struct {
 }
 
 // A Blob is content stored once under the lower-case hex sha256 of its bytes.
+// A thread keeps the blobs that its own appends carried until it is deleted; a
+// blob that no thread keeps is gone. Nil Data keeps a blob that is stored
+// already, for instance one that came with a forked thread.
 type Blob struct {
 	Hash string
 	Data []byte
@@ -52,7 +65,7 @@ type Append struct {
 	Info   json.RawMessage
 	Blobs  []Blob
 	Closed []string // open texts that end with this commit
-	Delete bool     // afterwards only the last of Events remains of the thread
+	Delete bool     // afterwards only the last of Events remains of the thread; without Blobs
 }
 
 // ThreadInfo is what listings show of a thread, without reading its events.
@@ -101,15 +114,19 @@ type Journal interface {
 	// ID names this database in all-threads cursors; random, made with it.
 	ID() string
 
-	// Append commits a and returns the thread's new head. It fails with
-	// ErrConflict, changing nothing, if the head is not a.Expect or the thread
-	// was deleted. After any other error the caller must not assume that the
-	// events are absent: Recheck tells (Info).
+	// Append commits a and returns the thread's new head. It sets Seq, Pos,
+	// Thread and At (now if zero, cut to milliseconds) of a.Events, and nobody
+	// may change their Data afterwards. It fails with ErrConflict, changing
+	// nothing, if the head is not a.Expect or the thread was deleted, with
+	// ErrInvalid, changing nothing, if a is malformed, with ErrFull, changing
+	// nothing, if there is no space. After any other error the caller must not
+	// assume that the events are absent: Recheck tells (Info).
 	Append(ctx context.Context, a Append) (head int64, err error)
 
 	// Info returns one thread, or ErrNotFound.
 	Info(ctx context.Context, thread string) (ThreadInfo, error)
-	// List returns threads by descending HeadPos.
+	// List returns threads by descending HeadPos. The info of a deleted thread
+	// is the one of the deleting append, if any.
 	List(ctx context.Context, q ListQuery) ([]ThreadInfo, error)
 
 	// Read returns up to limit events of a thread with Seq > after, in order. It
@@ -122,7 +139,8 @@ type Journal interface {
 	ReadAll(ctx context.Context, after int64, limit int) (evs []Event, head int64, err error)
 
 	// PutOpen stores the text so far of an open item, replacing the one before.
-	// It is as durable as Append.
+	// It is as durable as Append. Like all that is kept beside events, it fails
+	// with ErrNotFound for a thread that does not exist or was deleted.
 	PutOpen(ctx context.Context, thread string, open OpenText) error
 	// Open returns the open texts of a thread, in no particular order.
 	Open(ctx context.Context, thread string) ([]OpenText, error)
@@ -130,12 +148,14 @@ type Journal interface {
 	// Blob returns the content stored under hash, or ErrNotFound.
 	Blob(ctx context.Context, hash string) ([]byte, error)
 
-	// PutSnapshot stores the newest snapshot of a thread.
+	// PutSnapshot stores the newest snapshot of a thread; one that is older than
+	// the stored one is ignored. It fails with ErrInvalid beyond the head.
 	PutSnapshot(ctx context.Context, thread string, s Snapshot) error
 	// Snapshot returns the newest snapshot, or ErrNotFound.
 	Snapshot(ctx context.Context, thread string) (Snapshot, error)
 	// Trim removes the events of a thread up to and including seq. It refuses
-	// to go beyond the thread's snapshot (ErrNoSnapshot).
+	// to go beyond the thread's snapshot (ErrNoSnapshot). What is trimmed already
+	// stays trimmed: a lower seq changes nothing.
 	Trim(ctx context.Context, thread string, seq int64) error
 
 	// Index adds docs and moves the index's own cursor of the thread to upTo in
@@ -147,7 +167,8 @@ type Journal interface {
 	// query is accepted, one without words finds nothing.
 	Search(ctx context.Context, thread, query string, limit int) ([]Hit, error)
 
-	// Close waits for what was accepted and releases the storage.
+	// Close waits for what was accepted and releases the storage. Afterwards
+	// everything fails with ErrClosed; closing again does nothing.
 	Close() error
 }
 
@@ -158,7 +179,36 @@ var (
 	ErrNoSnapshot = errors.New("events: no snapshot covers what would be trimmed")
 	ErrFull       = errors.New("events: the database is full")
 	ErrClosed     = errors.New("events: the journal is closed")
+	ErrInvalid    = errors.New("events: malformed request")
+	ErrCorrupt    = errors.New("events: the file is damaged or not a journal")
 )
+
+// OwnedError says that another process has the journal open.
+type OwnedError struct {
+	Path string // of the journal
+	PID  int    // of its owner; 0 if it could not be learned
+}
+
+// Error implements error.
+func (e *OwnedError) Error() string {
+	if e.PID == 0 {
+		return fmt.Sprintf("open journal %s: another process has it open", e.Path)
+	}
+	return fmt.Sprintf("open journal %s: process %d has it open", e.Path, e.PID)
+}
+
+// VersionError says that a newer program wrote the journal.
+type VersionError struct {
+	Path  string
+	Have  int // the version of the file
+	Knows int // the newest version this program reads
+}
+
+// Error implements error.
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("open journal %s: its format is version %d, this program reads up to version %d; use a newer plimsoll",
+		e.Path, e.Have, e.Knows)
+}
 
 // A ResetReason says why a cursor cannot be served.
 type ResetReason string

@@ -1,0 +1,3 @@
+package main
+
+func idleFollower() (float64, error) { return 0, nil }
