@@ -1,6 +1,11 @@
 package compaction
 
-import "github.com/plimsoll-dev/plimsoll/threads/transcript"
+import (
+	"encoding/json"
+	"unicode/utf8"
+
+	"github.com/plimsoll-dev/plimsoll/threads/transcript"
+)
 
 // Input is what a local compaction works on. It is only read.
 type Input struct {
@@ -46,3 +51,189 @@ type Composed struct {
 	Fidelity        Fidelity
 	Reanchor        string // for the first request of the new epoch
 }
+
+// Compose makes the smaller context of a local compaction: checkpoint, retained
+// items, re-anchor. It is a pure function of in: the same input gives the same
+// bytes, nothing of it is changed, and its cost is linear in the items. It fails
+// only if an item has no body.
+//
+// The outcome is completed, or unchanged with a code. A target that comes from
+// the formula is raised when what must survive whole (the last user request, what
+// is open) leaves too little room in it; a budget that the caller gave never is.
+func Compose(in Input) (*Composed, error) {
+	p, err := newPlanner(in)
+	if err != nil {
+		return nil, err
+	}
+	if p.before <= p.target || p.repeated() {
+		return p.unchanged(CodeNothingToCompact), nil
+	}
+	p.group()
+	p.measureAges()
+	if !p.reserve() {
+		return p.unchanged(CodeOverheadExceedsBudget), nil
+	}
+	if p.before <= p.target { // raised
+		return p.unchanged(CodeNothingToCompact), nil
+	}
+	p.prune(p.target)
+	p.collect()
+	c, err := p.compose()
+	switch {
+	case err != nil:
+		return nil, err
+	case c == nil:
+		return p.unchanged(CodeOverheadExceedsBudget), nil
+	case c.After >= c.Before:
+		return p.unchanged(CodeNoGain), nil
+	}
+	return c, nil
+}
+
+// repeated reports whether nothing was added since a checkpoint that was made
+// for no more room than there is now.
+func (p *planner) repeated() bool {
+	if len(p.prev) != 1 {
+		return false
+	}
+	l := readLedger(p.prev[0].Body.(transcript.Checkpoint))
+	return l != nil && l.Kept == len(p.nodes) && l.Room <= p.room
+}
+
+// unchanged is the result that leaves the context as it is.
+func (p *planner) unchanged(code string) *Composed {
+	return &Composed{Outcome: Unchanged, Code: code, Target: p.target, Before: p.before, After: p.before}
+}
+
+// compose plans, writes and verifies. It returns nil if the result cannot be made
+// to fit.
+func (p *planner) compose() (*Composed, error) {
+	reanchor := p.reanchor(min(reanchorMax, p.room/10))
+	room := p.room - runeTokens(reanchor)
+	l, text := p.draft(room)
+	if l == nil {
+		return nil, nil
+	}
+	text, fidelity := p.verify(l, text, room)
+	left := room - p.settle() - runeTokens(text)
+	if left < 0 {
+		return nil, nil
+	}
+	p.promote(left)
+	raw, err := json.Marshal(l)
+	if err != nil {
+		return nil, err
+	}
+	c := &Composed{
+		Outcome: Completed, Target: p.target, Before: p.before,
+		Checkpoint: transcript.Checkpoint{Version: p.version(), Text: text, Ledger: (*transcript.RawJSON)(&raw)},
+		Fidelity:   fidelity, Reanchor: reanchor,
+	}
+	p.account(c)
+	return c, nil
+}
+
+// draft finds the cut and writes the checkpoint for it: first with nothing left
+// out, which needs but a small checkpoint, then with the full one.
+func (p *planner) draft(room int) (*ledger, string) {
+	limit := p.checkpointLimit()
+	p.decideCut(0)
+	l := p.absorb()
+	text := p.write(l, limit)
+	if p.fitTail(room-runeTokens(text), lastWhole) && p.cut == 0 {
+		return l, text
+	}
+	if !p.fitTail(room-limit, lastRung) {
+		return nil, ""
+	}
+	l = p.absorb()
+	return l, p.write(l, limit)
+}
+
+// write makes the text of the checkpoint with the writer asked for.
+func (p *planner) write(l *ledger, limit int) string {
+	if p.in.Writer == WriterFixed {
+		return p.writeFixed(l, limit)
+	}
+	return p.writeExtractive(l, limit)
+}
+
+func (p *planner) version() string {
+	if p.in.Writer == WriterFixed {
+		return VersionFixed
+	}
+	return VersionExtractive
+}
+
+// account lists what became of every entry (I3).
+func (p *planner) account(c *Composed) {
+	c.After = p.in.Base + transcript.Tokens(c.Checkpoint) + runeTokens(c.Reanchor)
+	for _, it := range p.prev {
+		c.Summarized = append(c.Summarized, it.ID)
+	}
+	for i := range p.nodes {
+		n := &p.nodes[i]
+		if !n.kept {
+			c.Summarized = append(c.Summarized, n.item.ID)
+			continue
+		}
+		c.Kept = append(c.Kept, transcript.Kept{ItemID: n.item.ID, Form: n.now.form, Text: n.now.text})
+		c.After += n.now.tokens
+		switch n.now.form {
+		case transcript.FormWhole:
+			c.Items.Whole++
+		case transcript.FormClipped:
+			c.Items.Clipped++
+		case transcript.FormStub:
+			c.Items.Stub++
+		}
+		if n.pruned && n.now.form != n.form {
+			c.Pruned = append(c.Pruned, n.item.ID)
+		}
+	}
+	c.Items.Summarized = len(c.Summarized)
+	p.accountTurns(c)
+}
+
+// accountTurns divides the turns, and finds the last one that the boundary goes
+// through.
+func (p *planner) accountTurns(c *Composed) {
+	first := map[transcript.TurnID]transcript.ItemID{} // first retained item
+	loses := map[transcript.TurnID]bool{}
+	for i := range p.nodes {
+		n := &p.nodes[i]
+		if _, ok := first[n.item.Turn]; !ok && n.kept {
+			first[n.item.Turn] = n.item.ID
+		}
+		loses[n.item.Turn] = loses[n.item.Turn] || !n.kept
+	}
+	for _, turn := range turnsOf(p.in.Entries) {
+		id, retained := first[turn]
+		if !retained {
+			c.SummarizedTurns = append(c.SummarizedTurns, turn)
+			continue
+		}
+		c.RetainedTurns = append(c.RetainedTurns, turn)
+		if loses[turn] {
+			c.Split = &Split{TurnID: turn, FirstRetainedItemID: id}
+		}
+	}
+}
+
+// turnsOf lists the turns of entries in order of their first item. A checkpoint
+// belongs to no turn of the epoch.
+func turnsOf(entries []transcript.Entry) []transcript.TurnID {
+	seen := map[transcript.TurnID]bool{}
+	var turns []transcript.TurnID
+	for i := range entries {
+		it := &entries[i].Item
+		if it.Turn == "" || seen[it.Turn] || it.Body.Kind() == transcript.KindCheckpoint {
+			continue
+		}
+		seen[it.Turn] = true
+		turns = append(turns, it.Turn)
+	}
+	return turns
+}
+
+func runeTokens(s string) int { return tokensOf(utf8.RuneCountInString(s)) }

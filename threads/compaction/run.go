@@ -2,8 +2,11 @@ package compaction
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
-	"github.com/plimsoll-dev/plimsoll/threads/transcript"
+	"github.com/plimsoll-dev/plimsoll/threads/failpoint"
+	"github.com/plimsoll-dev/plimsoll/threads/fault"
 )
 
 // Ability is what the session can do natively: Native is its form, or Refusal is
@@ -53,4 +56,160 @@ type Verdict struct {
 	Native   *NativeDone
 }
 
-var _ = transcript.Ruler
+// Codes of the outcomes failed, and of skipped links.
+const (
+	codeNoNative     = "noNativeCompaction" // the session did not say why
+	codeWriterFailed = "writerFailed"
+	codeInvalid      = "invalidResult"
+	codePanic        = "writerPanicked"
+)
+
+// A runner is one Run.
+type runner struct {
+	job Job
+	v   Verdict
+}
+
+// Run takes one compaction from requested to committing, or to its end, and says
+// how it ended. It returns in phase committing if the outcome is completed: the
+// thread then commits. Run never panics because of a writer, starts no goroutine,
+// and returns soon after ctx is done; its outcome is then interrupted.
+func Run(ctx context.Context, job Job) Verdict {
+	r := &runner{job: job}
+	r.v.Skipped, r.v.Warnings = []Skip{}, []string{}
+	if r.refused() || !r.enter(ctx, PhaseHooking) || !r.enter(ctx, PhaseRunning) {
+		return r.v
+	}
+	if r.v.Route == RouteNative {
+		r.native(ctx)
+		return r.v
+	}
+	r.local(ctx)
+	return r.v
+}
+
+// refused chooses the route. A native compaction that was asked for and does not
+// exist here is refused; one that was only preferred is skipped.
+func (r *runner) refused() bool {
+	native := r.job.Ability.Native != "" && r.job.Native != nil
+	why := Refusal{Code: codeNoNative, Reason: "the session cannot compact natively", Remedy: "ask for route local"}
+	if r.job.Ability.Refusal != nil {
+		why = *r.job.Ability.Refusal
+	}
+	r.v.Route = RouteLocal
+	switch {
+	case r.job.Route == RouteLocal:
+	case native:
+		r.v.Route = RouteNative
+	case r.job.Route == RouteNative:
+		r.v.Route = RouteNative
+		r.v.Outcome, r.v.Code, r.v.Reason, r.v.Remedy = Refused, why.Code, why.Reason, why.Remedy
+		return true
+	default:
+		r.v.Skipped = append(r.v.Skipped, Skip{Link: string(RouteNative), Code: why.Code, Reason: why.Reason})
+	}
+	return false
+}
+
+// enter makes the next phase durable. It reports false if the run has ended.
+func (r *runner) enter(ctx context.Context, p Phase) bool {
+	if r.interrupted(ctx) {
+		return false
+	}
+	failpoint.Hit("compaction/" + string(p))
+	if r.job.Enter == nil {
+		return true
+	}
+	if err := r.job.Enter(ctx, p); err != nil {
+		if !r.interrupted(ctx) {
+			r.fail(err)
+		}
+		return false
+	}
+	return true
+}
+
+func (r *runner) interrupted(ctx context.Context) bool {
+	if ctx.Err() == nil {
+		return false
+	}
+	r.v.Outcome, r.v.Reason = Interrupted, "the compaction was interrupted"
+	return true
+}
+
+func (r *runner) fail(err error) {
+	r.v.Outcome, r.v.Code, r.v.Reason = Failed, string(fault.CodeOf(err)), fault.MessageOf(err)
+}
+
+// native waits for the provider's own compaction.
+func (r *runner) native(ctx context.Context) {
+	done, err := r.job.Native(ctx)
+	switch {
+	case err == nil:
+		if r.enter(ctx, PhaseCommitting) {
+			r.v.Outcome, r.v.Native = Completed, &done
+		}
+	case r.interrupted(ctx):
+	default:
+		r.fail(err)
+	}
+}
+
+// local tries the writers in order. A link that fails is skipped with its reason.
+func (r *runner) local(ctx context.Context) {
+	for _, w := range chain(r.job.Writer) {
+		if r.interrupted(ctx) {
+			return
+		}
+		in := r.job.Input
+		in.Writer = w
+		c, code, err := attempt(in)
+		if err != nil {
+			r.v.Skipped = append(r.v.Skipped, Skip{Link: "checkpoint(" + string(w) + ")", Code: code, Reason: err.Error()})
+			continue
+		}
+		r.v.Writer = w
+		if c.Outcome == Unchanged {
+			r.v.Outcome, r.v.Code, r.v.Writer = Unchanged, c.Code, ""
+			r.v.Composed = c
+			return
+		}
+		if r.enter(ctx, PhaseCommitting) {
+			r.v.Outcome, r.v.Composed = Completed, c
+		}
+		return
+	}
+	last := r.v.Skipped[len(r.v.Skipped)-1]
+	r.v.Outcome, r.v.Code, r.v.Reason = Failed, last.Code, last.Reason
+}
+
+// chain lists the writers from the one asked for on.
+func chain(w Writer) []Writer {
+	if w == WriterFixed {
+		return []Writer{WriterFixed}
+	}
+	return []Writer{WriterExtractive, WriterFixed}
+}
+
+// compose is what a link runs; tests replace it to make links fail.
+var compose = Compose
+
+// attempt composes and checks. A panic is an error with a code of its own.
+func attempt(in Input) (c *Composed, code string, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			c, code, err = nil, codePanic, fmt.Errorf("compose: panic: %v", v)
+		}
+	}()
+	c, err = compose(in)
+	if err != nil {
+		return nil, codeWriterFailed, err
+	}
+	if c == nil {
+		return nil, codeWriterFailed, errors.New("compose: no result")
+	}
+	if err := Check(in, c); err != nil {
+		return nil, codeInvalid, err
+	}
+	return c, "", nil
+}

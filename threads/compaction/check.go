@@ -1,0 +1,224 @@
+package compaction
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/plimsoll-dev/plimsoll/threads/transcript"
+)
+
+// Check reports the first way in which a composed context breaks the contract
+// (I2, I3, I4, I9, the budget). It measures everything anew from the input and
+// what would be committed, and trusts no count of c.
+func Check(in Input, c *Composed) error {
+	if c.Outcome != Completed {
+		if c.After != c.Before || len(c.Kept) > 0 || len(c.Summarized) > 0 {
+			return fmt.Errorf("check: outcome %q, but the context changes", c.Outcome)
+		}
+		return nil
+	}
+	k := &checker{in: in, c: c, kept: map[transcript.ItemID]transcript.Kept{}, gone: map[transcript.ItemID]bool{}}
+	for _, step := range []func() error{k.items, k.turns, k.pairs, k.sizes, k.survivors, k.form} {
+		if err := step(); err != nil {
+			return fmt.Errorf("check: %w", err)
+		}
+	}
+	return nil
+}
+
+type checker struct {
+	in   Input
+	c    *Composed
+	kept map[transcript.ItemID]transcript.Kept
+	gone map[transcript.ItemID]bool
+}
+
+// richness orders the forms.
+var richness = map[transcript.Form]int{transcript.FormStub: 1, transcript.FormClipped: 2, transcript.FormWhole: 3, "": 3}
+
+// items checks that summarised and retained items are disjoint and complete, in
+// order, and counted.
+func (k *checker) items() error {
+	for _, kept := range k.c.Kept {
+		if _, twice := k.kept[kept.ItemID]; twice {
+			return fmt.Errorf("item %s is retained twice", kept.ItemID)
+		}
+		k.kept[kept.ItemID] = kept
+	}
+	for _, id := range k.c.Summarized {
+		if _, ok := k.kept[id]; ok || k.gone[id] {
+			return fmt.Errorf("item %s is summarised and also retained or summarised twice", id)
+		}
+		k.gone[id] = true
+	}
+	var counts ItemCounts
+	next := 0
+	for i := range k.in.Entries {
+		e := &k.in.Entries[i]
+		kept, ok := k.kept[e.Item.ID]
+		if !ok {
+			if !k.gone[e.Item.ID] {
+				return fmt.Errorf("item %s is neither summarised nor retained", e.Item.ID)
+			}
+			counts.Summarized++
+			continue
+		}
+		if next >= len(k.c.Kept) || k.c.Kept[next].ItemID != e.Item.ID {
+			return fmt.Errorf("retained item %s is out of order", e.Item.ID)
+		}
+		next++
+		switch kept.Form {
+		case transcript.FormWhole:
+			counts.Whole++
+		case transcript.FormClipped:
+			counts.Clipped++
+		case transcript.FormStub:
+			counts.Stub++
+		default:
+			return fmt.Errorf("item %s has the unknown form %q", kept.ItemID, kept.Form)
+		}
+		if richness[kept.Form] > richness[e.Form] {
+			return fmt.Errorf("item %s is %s and would become %s", kept.ItemID, e.Form, kept.Form)
+		}
+	}
+	if next != len(k.c.Kept) || counts.Summarized != len(k.c.Summarized) {
+		return fmt.Errorf("%d retained and %d summarised items are not all of the context", len(k.c.Kept), len(k.c.Summarized))
+	}
+	if counts != k.c.Items {
+		return fmt.Errorf("counts are %+v, want %+v", k.c.Items, counts)
+	}
+	return nil
+}
+
+// turns checks which turns are summarised, retained and split.
+func (k *checker) turns() error {
+	var gone, kept []transcript.TurnID
+	var split *Split
+	for _, turn := range turnsOf(k.in.Entries) {
+		first, loses := transcript.ItemID(""), false
+		for i := range k.in.Entries {
+			it := &k.in.Entries[i].Item
+			if it.Turn != turn || it.Body.Kind() == transcript.KindCheckpoint {
+				continue
+			}
+			if k.gone[it.ID] {
+				loses = true
+			} else if first == "" {
+				first = it.ID
+			}
+		}
+		if first == "" {
+			gone = append(gone, turn)
+			continue
+		}
+		kept = append(kept, turn)
+		if loses {
+			split = &Split{turn, first}
+		}
+	}
+	if !slices.Equal(gone, k.c.SummarizedTurns) || !slices.Equal(kept, k.c.RetainedTurns) {
+		return fmt.Errorf("turns are %v and %v, want %v summarised and %v retained", k.c.SummarizedTurns, k.c.RetainedTurns, gone, kept)
+	}
+	if (split == nil) != (k.c.Split == nil) || split != nil && *split != *k.c.Split {
+		return fmt.Errorf("split is %v, want %v", k.c.Split, split)
+	}
+	return nil
+}
+
+// pairs checks that no retained result lacks its call, and no retained call the
+// result that it had.
+func (k *checker) pairs() error {
+	last := map[transcript.CallID]transcript.ItemID{} // newest call of an id
+	for i := range k.in.Entries {
+		switch b := k.in.Entries[i].Item.Body.(type) {
+		case transcript.ToolCall:
+			last[b.CallID] = k.in.Entries[i].Item.ID
+		case transcript.ToolResult:
+			call, ok := last[b.CallID]
+			id := k.in.Entries[i].Item.ID
+			switch {
+			case !ok && !k.gone[id] && !k.in.Open[id]:
+				return fmt.Errorf("result %s is retained without a call", id)
+			case ok && k.gone[id] != k.gone[call]:
+				return fmt.Errorf("call %s and its result %s are on different sides", call, id)
+			}
+		}
+	}
+	return nil
+}
+
+// sizes measures the new context.
+func (k *checker) sizes() error {
+	before := k.in.Base
+	after := k.in.Base + transcript.Tokens(k.c.Checkpoint) + runeTokens(k.c.Reanchor)
+	for i := range k.in.Entries {
+		it := k.in.Entries[i].Item
+		before += transcript.Tokens(it.Body)
+		if kept, ok := k.kept[it.ID]; ok {
+			after += transcript.Tokens(transcript.Render(it, kept).Body)
+		}
+	}
+	switch {
+	case before != k.c.Before || after != k.c.After:
+		return fmt.Errorf("sizes are %d and %d, want %d and %d", k.c.Before, k.c.After, before, after)
+	case after >= before:
+		return fmt.Errorf("the context would grow from %d to %d tokens", before, after)
+	case after > k.c.Target:
+		return fmt.Errorf("%d tokens exceed the target of %d", after, k.c.Target)
+	case k.in.Budget > 0 && after > k.in.Budget:
+		return fmt.Errorf("%d tokens exceed the budget of %d", after, k.in.Budget)
+	}
+	return nil
+}
+
+// survivors checks what must survive: open items whole, the last user request
+// whole or with a reference, and other user messages verbatim, newest first.
+func (k *checker) survivors() error {
+	last := true
+	room := k.c.Target - k.in.Base
+	left := min(verbatimMax, room/5)
+	for i := len(k.in.Entries) - 1; i >= 0; i-- {
+		e := &k.in.Entries[i]
+		kept, retained := k.kept[e.Item.ID]
+		_, output := e.Item.Body.(transcript.ToolResult)
+		if _, ok := e.Item.Body.(transcript.Command); ok {
+			output = true
+		}
+		if k.in.Open[e.Item.ID] && (!retained || richness[kept.Form] < richness[e.Form] && !output) {
+			return fmt.Errorf("open item %s does not survive whole", e.Item.ID)
+		}
+		u, ok := e.Item.Body.(transcript.UserMessage)
+		if !ok {
+			continue
+		}
+		text := transcript.Text(u)
+		switch {
+		case last:
+			last = false
+			if !retained || kept.Form == transcript.FormStub && e.Form != transcript.FormStub ||
+				kept.Form == transcript.FormClipped && e.Form == transcript.FormWhole && !strings.Contains(kept.Text, string(e.Item.ID)) {
+				return fmt.Errorf("the last user request %s does not survive", e.Item.ID)
+			}
+		case richness[e.Form] < richness[transcript.FormWhole] || k.in.Open[e.Item.ID]:
+		case transcript.Tokens(u) <= left:
+			if !(retained && kept.Form == transcript.FormWhole) && !strings.Contains(k.c.Checkpoint.Text, quote(text)) {
+				return fmt.Errorf("user message %s does not survive verbatim", e.Item.ID)
+			}
+			left -= transcript.Tokens(u)
+		}
+	}
+	return nil
+}
+
+// form checks the frame of the checkpoint.
+func (k *checker) form() error {
+	t := k.c.Checkpoint.Text
+	if !strings.HasPrefix(t, opening(k.c.Checkpoint.Version)) || !strings.HasSuffix(t, closing) {
+		return fmt.Errorf("the checkpoint %s has no frame", k.c.Checkpoint.Version)
+	}
+	if n := transcript.Tokens(k.c.Checkpoint); n > checkpointMax {
+		return fmt.Errorf("the checkpoint has %d tokens, more than %d", n, checkpointMax)
+	}
+	return nil
+}

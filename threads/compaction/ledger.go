@@ -1,0 +1,430 @@
+package compaction
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/plimsoll-dev/plimsoll/threads/transcript"
+)
+
+// ledgerVersion is the format of Checkpoint.Ledger. A ledger of another version
+// is not read: its checkpoint is then carried like a provider's own.
+const ledgerVersion = 1
+
+// Bounds of a ledger, so that it stays small however many generations it has
+// seen. What falls out first is the oldest.
+const (
+	maxUserChars = 84_000
+	maxSaidChars = 40_000
+	maxReads     = 300
+	maxEdits     = 2_000
+	maxRuns      = 200
+	maxNames     = 200
+	maxCarried   = 16_000
+)
+
+// A ledger holds the deterministic facts of everything that a thread's
+// checkpoints stand for. It is carried forward and merged, never summarised. All
+// lists are in order of the last mention, oldest first.
+type ledger struct {
+	Version    int                   `json:"v"`
+	Generation int                   `json:"generation"`
+	Items      int                   `json:"items"` // summarised so far
+	First      transcript.ItemID     `json:"first"` // the range they come from
+	Last       transcript.ItemID     `json:"last"`
+	Kept       int                   `json:"kept"` // entries retained beside the checkpoint; their facts are in here
+	Room       int                   `json:"room"` // tokens they were made to fit into, beside the base
+	Users      []said                `json:"users"`
+	Agent      []said                `json:"agent"`
+	Files      []fileFact            `json:"files"`
+	Runs       []runFact             `json:"runs"`
+	Names      []nameFact            `json:"names"`
+	Plan       []transcript.PlanStep `json:"plan"`
+	Carried    *said                 `json:"carried"` // the summary of a provider, as far as it was disclosed
+}
+
+// said is a message, perhaps clipped.
+type said struct {
+	ID   transcript.ItemID `json:"id"`
+	Turn transcript.TurnID `json:"turn,omitempty"`
+	Text string            `json:"text"`
+}
+
+// fileFact is a file that was read or changed.
+type fileFact struct {
+	Path  string   `json:"path"`
+	Edits int      `json:"edits,omitempty"`
+	Sigs  []string `json:"sigs,omitempty"` // lines that the newest edits declare
+}
+
+// runFact is a command and how it went the last time.
+type runFact struct {
+	Command string `json:"command"`
+	Failed  bool   `json:"failed"`
+	Error   string `json:"error,omitempty"`
+	Done    bool   `json:"done"`  // a result was seen
+	Stale   bool   `json:"stale"` // files changed since
+}
+
+// nameFact is a hash or an id and the line that introduced it.
+type nameFact struct {
+	Name string `json:"name"`
+	Line string `json:"line"`
+}
+
+// table is an ordered set with the newest value per key at the end.
+type table[V any] struct {
+	at   map[string]int
+	rows []V
+	live []bool
+}
+
+func newTable[V any](rows []V, key func(V) string) *table[V] {
+	t := &table[V]{at: make(map[string]int, len(rows))}
+	for _, r := range rows {
+		t.put(key(r), r)
+	}
+	return t
+}
+
+func (t *table[V]) get(key string) (V, bool) {
+	if i, ok := t.at[key]; ok {
+		return t.rows[i], true
+	}
+	var zero V
+	return zero, false
+}
+
+func (t *table[V]) put(key string, v V) {
+	if i, ok := t.at[key]; ok {
+		t.live[i] = false
+	}
+	t.at[key] = len(t.rows)
+	t.rows = append(t.rows, v)
+	t.live = append(t.live, true)
+}
+
+// set replaces a value in place.
+func (t *table[V]) set(key string, v V) {
+	if i, ok := t.at[key]; ok {
+		t.rows[i] = v
+	}
+}
+
+// newest returns the last n rows, oldest first.
+func (t *table[V]) newest(n int) []V {
+	out := []V{}
+	for i := len(t.rows) - 1; i >= 0 && len(out) < n; i-- {
+		if t.live[i] {
+			out = append(out, t.rows[i])
+		}
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// readLedger returns the ledger of a checkpoint, or nil.
+func readLedger(c transcript.Checkpoint) *ledger {
+	if c.Ledger == nil {
+		return nil
+	}
+	l := &ledger{}
+	if json.Unmarshal(*c.Ledger, l) != nil || l.Version != ledgerVersion {
+		return nil
+	}
+	return l
+}
+
+// fold starts a ledger from the checkpoints of the context: theirs is continued,
+// a summary without one is carried as it is.
+func fold(prev []*transcript.Item) *ledger {
+	l := &ledger{}
+	for _, it := range prev {
+		c := it.Body.(transcript.Checkpoint)
+		if old := readLedger(c); old != nil {
+			carried := l.Carried
+			if l = old; l.Carried == nil {
+				l.Carried = carried
+			}
+		} else if c.Text != "" {
+			l.Carried = &said{ID: it.ID, Turn: it.Turn, Text: clipSaid(c.Text, maxCarried)}
+		}
+	}
+	l.Version = ledgerVersion
+	return l
+}
+
+func clipSaid(s string, n int) string {
+	return parsePiece(strings.ToValidUTF8(s, "\uFFFD")).clip(n*3/4, n/4, "")
+}
+
+// runKey joins runs of the same command.
+func runKey(cmd string) string {
+	if rest, ok := strings.CutPrefix(cmd, "cd "); ok {
+		if _, after, ok := strings.Cut(rest, "&& "); ok {
+			cmd = after
+		}
+	}
+	return oneLine(cmd, 160)
+}
+
+// collector gathers facts from nodes into tables.
+type collector struct {
+	files *table[fileFact]
+	runs  *table[runFact]
+	calls map[transcript.CallID]string // call → key in runs
+}
+
+// collect adds the facts of the nodes that are new since the last checkpoint.
+// What was retained by it is in the folded ledger already, from a time when it
+// was whole.
+func (p *planner) collect() {
+	l := fold(p.prev)
+	c := collector{
+		files: newTable(l.Files, func(f fileFact) string { return f.Path }),
+		runs:  newTable(l.Runs, func(r runFact) string { return runKey(r.Command) }),
+		calls: map[transcript.CallID]string{},
+	}
+	for i := range p.nodes {
+		c.add(&p.nodes[i], i >= l.Kept)
+	}
+	l.Files = capFiles(c.files)
+	l.Runs = c.runs.newest(maxRuns)
+	p.led = l
+	if p.plan >= 0 {
+		n := &p.nodes[p.plan]
+		if b, ok := n.item.Body.(transcript.Plan); ok {
+			l.Plan = b.Steps
+		} else {
+			l.Plan = n.act.plan.Steps
+		}
+	}
+}
+
+// capFiles bounds the list; files that were changed stay longest.
+func capFiles(t *table[fileFact]) []fileFact {
+	all, reads, edits := t.newest(len(t.rows)), 0, 0
+	out := []fileFact{}
+	for _, f := range slices.Backward(all) {
+		if f.Edits > 0 {
+			edits++
+			if edits > maxEdits {
+				continue
+			}
+		} else if reads++; reads > maxReads {
+			continue
+		}
+		out = append(out, f)
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// add records what one node did. An old node only tells which call a new result
+// belongs to.
+func (c *collector) add(n *node, isNew bool) {
+	if r, ok := n.item.Body.(transcript.ToolResult); ok {
+		if key := c.calls[r.CallID]; key != "" && isNew {
+			c.finish(key, n)
+		}
+		return
+	}
+	if n.act == nil {
+		return
+	}
+	if n.act.verb == verbRun && n.act.cmd != "" {
+		key := runKey(n.act.cmd)
+		if isNew {
+			c.runs.put(key, runFact{Command: clipRun(n.act.cmd)})
+		}
+		if b, ok := n.item.Body.(transcript.ToolCall); ok {
+			c.calls[b.CallID] = key
+		} else if isNew {
+			c.finish(key, n)
+		}
+		return
+	}
+	if isNew && (n.act.verb == verbRead || n.act.verb == verbEdit) {
+		c.touch(n.act)
+	}
+}
+
+func clipRun(cmd string) string { return oneLine(cmd, 300) }
+
+// finish records how a run ended.
+func (c *collector) finish(key string, n *node) {
+	r, ok := c.runs.get(key)
+	if !ok {
+		return
+	}
+	r.Done, r.Failed, r.Error = true, n.failed, ""
+	if n.failed {
+		r.Error = errorLine(n.body)
+	}
+	c.runs.set(key, r)
+}
+
+// touch records a read or an edit of files.
+func (c *collector) touch(a *action) {
+	for _, path := range a.paths {
+		if path == "" || len(path) > 1_000 {
+			continue
+		}
+		path = oneLine(path, 1_000)
+		f, _ := c.files.get(path)
+		f.Path = path
+		if a.verb == verbEdit {
+			f.Edits++
+			f.Sigs = newestSigs(f.Sigs, declarations(a.text, 3))
+			c.changed()
+		}
+		c.files.put(path, f)
+	}
+}
+
+// changed marks earlier runs: they say nothing about the files as they are now.
+func (c *collector) changed() {
+	for i := len(c.runs.rows) - 1; i >= 0 && !c.runs.rows[i].Stale; i-- {
+		c.runs.rows[i].Stale = true
+	}
+}
+
+// newestSigs appends lines and keeps the newest five, each once.
+func newestSigs(old, more []string) []string {
+	out := slices.Clone(old)
+	for _, s := range more {
+		if i := slices.Index(out, s); i >= 0 {
+			out = slices.Delete(out, i, i+1)
+		}
+		out = append(out, s)
+	}
+	return out[max(0, len(out)-5):]
+}
+
+// absorb adds to the ledger what only summarised items add: what was said, names,
+// and the range. It returns nothing that depends on how the checkpoint is written.
+func (p *planner) absorb() *ledger {
+	l := *p.led
+	l.Generation++
+	l.Room = p.room
+	l.Kept = 0
+	l.Users, l.Agent, l.Names = slices.Clone(l.Users), slices.Clone(l.Agent), slices.Clone(l.Names)
+	names := newTable(l.Names, func(n nameFact) string { return n.Name })
+	for i := range p.nodes {
+		n := &p.nodes[i]
+		if n.kept {
+			l.Kept++
+			continue
+		}
+		l.Items++
+		l.Last = n.item.ID
+		if l.First == "" {
+			l.First = n.item.ID
+		}
+		switch n.kind {
+		case transcript.KindUserMessage:
+			l.Users = append(l.Users, said{n.item.ID, n.item.Turn, clipSaid(n.text, maxUserChars)})
+		case transcript.KindAgentMessage:
+			l.Agent = addLast(l.Agent, said{n.item.ID, n.item.Turn, clipSaid(n.text, 1_600)})
+		}
+		eachRef(n.text, func(name, line string) { names.put(name, nameFact{name, line}) })
+	}
+	l.Users = capSaid(l.Users, maxUserChars)
+	l.Agent = capSaid(l.Agent, maxSaidChars)
+	l.Names = names.newest(maxNames)
+	return &l
+}
+
+// addLast keeps the last text of each turn, and of long turns also one long
+// enough to say something now and then.
+func addLast(list []said, s said) []said {
+	if strings.TrimSpace(s.Text) == "" {
+		return list
+	}
+	if n := len(list); n > 0 && list[n-1].Turn == s.Turn && utf8.RuneCountInString(list[n-1].Text) < 200 {
+		list[n-1] = s
+		return list
+	}
+	return append(list, s)
+}
+
+// capSaid drops the oldest messages over max characters. The very first one
+// stays: it usually says what the thread is about.
+func capSaid(list []said, maxChars int) []said {
+	sum := 0
+	for i := len(list) - 1; i >= 0; i-- {
+		if sum += len(list[i].Text); sum > maxChars && i < len(list)-1 {
+			if i == 0 {
+				return list
+			}
+			return append([]said{list[0]}, list[i+1:]...)
+		}
+	}
+	return list
+}
+
+// eachRef calls f for each commit hash and issue or ticket id in s, with the line
+// it stands in.
+func eachRef(s string, f func(name, line string)) {
+	for line := range strings.Lines(s) {
+		if len(line) > 2_000 {
+			continue
+		}
+		for word := range strings.FieldsFuncSeq(line, notRefRune) {
+			if isHash(word) || isTicket(word) {
+				f(word, oneLine(line, 120))
+			}
+		}
+	}
+}
+
+func notRefRune(r rune) bool {
+	return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != '#' && r != '-'
+}
+
+// isHash reports whether w looks like a commit hash.
+func isHash(w string) bool {
+	if len(w) < 7 || len(w) > 40 {
+		return false
+	}
+	digit, letter := false, false
+	for i := range len(w) {
+		switch c := w[i]; {
+		case c >= '0' && c <= '9':
+			digit = true
+		case c >= 'a' && c <= 'f':
+			letter = true
+		default:
+			return false
+		}
+	}
+	return digit && letter
+}
+
+// isTicket reports whether w looks like #123 or ABC-123.
+func isTicket(w string) bool {
+	if rest, ok := strings.CutPrefix(w, "#"); ok {
+		return len(rest) >= 2 && len(rest) <= 6 && digits(rest)
+	}
+	key, num, ok := strings.Cut(w, "-")
+	if !ok || len(key) < 2 || len(key) > 8 || len(num) > 6 || !digits(num) {
+		return false
+	}
+	for i := range len(key) {
+		if key[i] < 'A' || key[i] > 'Z' {
+			return false
+		}
+	}
+	return key != "UTF" && key != "SHA" && key != "ISO"
+}
+
+func digits(s string) bool {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return s != ""
+}

@@ -1,0 +1,136 @@
+package compaction
+
+import (
+	"unicode/utf8"
+
+	"github.com/plimsoll-dev/plimsoll/threads/transcript"
+)
+
+// verbatimMax bounds the user messages that survive verbatim beside the last
+// request, in tokens (I9).
+const verbatimMax = 20_000
+
+// smallest is the room that a checkpoint and a re-anchor need at the least.
+const smallest = 260
+
+// reserve settles what survives whatever the cut is: open items, the last user
+// request, and which other user messages are quoted verbatim. It raises a target
+// that is not a caller's budget if these leave too little of it, and reports false
+// if no compaction can fit.
+func (p *planner) reserve() bool {
+	limit := p.wholeLimit()
+	p.clipOpen(limit)
+	if p.ask >= 0 {
+		p.pin(p.ask)
+		if n := &p.nodes[p.ask]; !n.open {
+			n.now = n.shape(fit{fitClip, limit * 4 * 2 / 3, limit*4/3 - 40})
+		}
+	}
+	must := p.mustTokens()
+	if p.in.Budget <= 0 && must+targetMin > p.room {
+		room := must + targetMin
+		if w := p.in.Window; w > 0 {
+			room = max(p.room, min(room, w*85/100-p.in.Base))
+		}
+		p.room, p.target = room, p.in.Base+room
+	}
+	if must+smallest > p.room {
+		return false
+	}
+	p.chooseVerbatim(must)
+	return true
+}
+
+// wholeLimit is the size up to which the last user request survives whole: a
+// quarter of the window, and of a budget not more than half.
+func (p *planner) wholeLimit() int {
+	limit := p.room / 2
+	if p.in.Window > 0 {
+		limit = p.in.Window / 4
+		if p.in.Budget > 0 {
+			limit = min(limit, p.room/2)
+		}
+	}
+	return max(limit, 100)
+}
+
+// clipOpen shortens open results that alone would fill the window: without that
+// a thread with one result larger than the window could never go on. Prompts and
+// calls are never touched.
+func (p *planner) clipOpen(limit int) {
+	count, total := 0, 0
+	for i := range p.nodes {
+		if n := &p.nodes[i]; n.open {
+			total += n.tokens
+			if n.isOutput() {
+				count++
+			}
+		}
+	}
+	if count == 0 {
+		return
+	}
+	if total > p.room*3/4 {
+		limit = min(limit, max(p.room/2/count, 60))
+	}
+	for i := range p.nodes {
+		if n := &p.nodes[i]; n.open && n.isOutput() && n.tokens > limit {
+			n.now = n.shape(fit{fitClip, limit * 4 * 2 / 3, limit*4/3 - 40})
+		}
+	}
+}
+
+// isOutput reports whether the node holds what a tool printed.
+func (n *node) isOutput() bool {
+	return n.kind == transcript.KindToolResult || n.kind == transcript.KindCommand
+}
+
+func (p *planner) mustTokens() int {
+	sum := 0
+	for i := range p.nodes {
+		if n := &p.nodes[i]; n.must {
+			sum += n.now.tokens
+		}
+	}
+	return sum
+}
+
+// chooseVerbatim marks the user messages that I9 wants verbatim, newest first. A
+// message before the cut is quoted in the checkpoint; those for which its part of
+// the checkpoint is too small are retained as items.
+func (p *planner) chooseVerbatim(must int) {
+	left := min(verbatimMax, p.room/5)
+	quotes := p.quoteRoom()
+	spare := p.room - must - smallest - p.checkpointLimit()
+	p.verbatim = map[transcript.ItemID]bool{}
+	for i := len(p.nodes) - 1; i >= 0; i-- {
+		n := &p.nodes[i]
+		if n.kind != transcript.KindUserMessage || n.must {
+			continue
+		}
+		p.verbatim[n.item.ID] = false
+		if n.form != transcript.FormWhole || n.tokens > left {
+			continue
+		}
+		cost := utf8.RuneCountInString(quote(n.text))
+		switch {
+		case cost <= quotes:
+			quotes -= cost
+		case n.tokens <= spare:
+			spare -= n.tokens
+			p.pin(i)
+		default:
+			continue
+		}
+		left -= n.tokens
+		n.quoted = true
+		p.verbatim[n.item.ID] = true
+	}
+	p.verbatimLeft = min(left, quotes/4)
+}
+
+// quoteRoom is how many code points of the checkpoint are set aside for the
+// user's messages.
+func (p *planner) quoteRoom() int {
+	return max(0, (p.checkpointLimit()*4-600)*6/10)
+}

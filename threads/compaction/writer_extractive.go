@@ -1,0 +1,200 @@
+package compaction
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// A section is a part of an extractive checkpoint. Its lines come in order of
+// importance; those that fit are shown in the order of their positions.
+type section struct {
+	title string
+	lines []line
+	taken []line
+}
+
+type line struct {
+	text string
+	at   int
+}
+
+// newestFirst makes lines of texts that come newest first and are shown oldest
+// first.
+func newestFirst(texts []string) []line {
+	lines := make([]line, len(texts))
+	for i, t := range texts {
+		lines[i] = line{t, -i}
+	}
+	return lines
+}
+
+// inOrder makes lines of texts that are shown as they come.
+func inOrder(texts []string) []line {
+	lines := make([]line, len(texts))
+	for i, t := range texts {
+		lines[i] = line{t, i}
+	}
+	return lines
+}
+
+// take takes further lines as far as they fit into n code points, and returns
+// what is left of n.
+func (s *section) take(n int) int {
+	rest := s.lines[:0:0]
+	for _, l := range s.lines {
+		need := utf8.RuneCountInString(l.text)
+		if len(s.taken) == 0 {
+			need += utf8.RuneCountInString(s.title)
+		}
+		if need > n {
+			rest = append(rest, l)
+			continue
+		}
+		n -= need
+		s.taken = append(s.taken, l)
+	}
+	s.lines = rest
+	return n
+}
+
+// String shows the section, nothing if it is empty.
+func (s *section) String() string {
+	if len(s.taken) == 0 {
+		return ""
+	}
+	slices.SortStableFunc(s.taken, func(a, b line) int { return a.at - b.at })
+	var b strings.Builder
+	b.WriteString(s.title)
+	for _, l := range s.taken {
+		b.WriteString(l.text)
+	}
+	return b.String()
+}
+
+// writeExtractive quotes what matters of the ledger within limit tokens. What
+// must not be lost comes first: the user's words, changed files, the plan and
+// commands that fail; the rest is filled by share.
+func (p *planner) writeExtractive(l *ledger, limit int) string {
+	head := opening(VersionExtractive) + provenance(l)
+	total := limit*4 - utf8.RuneCountInString(head) - utf8.RuneCountInString(closing)
+	names := newPathNames(l.Files, p.in.Facts.Cwd)
+	users := &section{title: "\n## The user said\n", lines: p.userLines(l)}
+	edits := &section{title: "\n## Files changed" + names.where() + "\n", lines: newestFirst(editLines(l, names, false))}
+	plan := &section{title: "\n## Plan\n", lines: inOrder(planLines(l.Plan))}
+	fails := &section{title: "\n## Failing, not seen to pass since\n", lines: newestFirst(failLines(l))}
+	carried := &section{title: "\n## Earlier summary, as the provider wrote it\n"}
+	agent := &section{title: "\n## The assistant said\n", lines: newestFirst(agentLines(l))}
+	runs := &section{title: "\n## Commands\n", lines: newestFirst(runLines(l))}
+	reads := &section{title: "\n## Files read" + names.where() + "\n", lines: newestFirst(readLines(l, names))}
+	refs := &section{title: "\n## Hashes and ids\n", lines: newestFirst(refLines(l))}
+	if l.Carried != nil {
+		carried.lines = inOrder([]string{quote(parsePiece(l.Carried.Text).clip(total/4, total/16, ""))})
+	}
+
+	left := total
+	spend := func(s *section, share int) { n := min(left, share); left -= n - s.take(n) }
+	spend(users, total*7/10)
+	spend(edits, total*9/10)
+	spend(plan, total*3/20)
+	spend(fails, total/10)
+	spend(carried, total*2/5)
+	left = enrich(edits, newestFirst(editLines(l, names, true)), left, total/5)
+	spend(agent, total*9/20)
+	spend(runs, total*3/20)
+	spend(reads, total/10)
+	spend(refs, total/20)
+	spend(agent, left)
+
+	var b strings.Builder
+	b.WriteString(head)
+	for _, s := range []*section{carried, users, plan, edits, reads, runs, fails, agent, refs} {
+		b.WriteString(s.String())
+	}
+	b.WriteString(closing)
+	return b.String()
+}
+
+// enrich replaces the lines of a section by richer ones of the same position, as
+// many as extra code points allow, and returns what is left.
+func enrich(s *section, rich []line, left, extra int) int {
+	extra = min(left, extra)
+	for i, l := range s.taken {
+		r := rich[-l.at]
+		more := utf8.RuneCountInString(r.text) - utf8.RuneCountInString(l.text)
+		if more > 0 && more <= extra {
+			s.taken[i] = r
+			extra, left = extra-more, left-more
+		}
+	}
+	return left
+}
+
+func (n pathNames) where() string {
+	if n.root == "" {
+		return ""
+	}
+	return " (below " + n.root + ")"
+}
+
+// editLines lists changed files, the newest first.
+func editLines(l *ledger, names pathNames, sigs bool) []string {
+	var lines []string
+	for _, f := range slices.Backward(l.Files) {
+		if f.Edits == 0 {
+			continue
+		}
+		s := names.short(f.Path)
+		if sigs && len(f.Sigs) > 0 {
+			s += ": " + strings.Join(f.Sigs, " | ")
+		}
+		lines = append(lines, oneLine(neutralise(s), 600)+"\n")
+	}
+	return lines
+}
+
+func readLines(l *ledger, names pathNames) []string {
+	var lines []string
+	for _, f := range slices.Backward(l.Files) {
+		if f.Edits == 0 {
+			lines = append(lines, oneLine(neutralise(names.short(f.Path)), 300)+"\n")
+		}
+	}
+	return lines
+}
+
+func failLines(l *ledger) []string {
+	var lines []string
+	for _, r := range slices.Backward(l.Runs) {
+		if r.Failed {
+			lines = append(lines, runLine(r))
+		}
+	}
+	return lines
+}
+
+func runLines(l *ledger) []string {
+	var lines []string
+	for _, r := range slices.Backward(l.Runs) {
+		if !r.Failed {
+			lines = append(lines, runLine(r))
+		}
+	}
+	return lines
+}
+
+func agentLines(l *ledger) []string {
+	var lines []string
+	for _, s := range slices.Backward(l.Agent) {
+		lines = append(lines, quote(s.Text))
+	}
+	return lines
+}
+
+func refLines(l *ledger) []string {
+	var lines []string
+	for _, n := range slices.Backward(l.Names) {
+		lines = append(lines, "- "+oneLine(neutralise(n.Line), 120)+"\n")
+	}
+	return slices.Compact(lines)
+}
