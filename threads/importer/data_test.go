@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -29,6 +30,15 @@ func dataDir(t *testing.T) string {
 	}
 	return dir
 }
+
+// recorded reads a recorded session once for all tests, which only look at it.
+func recorded(t *testing.T, path string) *importer.Session {
+	t.Helper()
+	read, _ := sessions.LoadOrStore(path, sync.OnceValue(func() *importer.Session { return readFile(t, path) }))
+	return read.(func() *importer.Session)()
+}
+
+var sessions sync.Map // path to func() *importer.Session
 
 func readFile(t *testing.T, path string) *importer.Session {
 	t.Helper()
@@ -138,7 +148,7 @@ func TestRecordedSessionsEqualTheReference(t *testing.T) {
 			if _, err := os.Stat(source); err != nil {
 				source = filepath.Join(dir, "pi", name+".jsonl")
 			}
-			want, got := canonical(t, file), asCanonical(readFile(t, source))
+			want, got := canonical(t, file), asCanonical(recorded(t, source))
 			if len(got) != len(want) {
 				t.Errorf("%d items, want %d", len(got), len(want))
 			}
@@ -213,7 +223,7 @@ func TestRecordedSessionsMatchTheManifest(t *testing.T) {
 			continue
 		}
 		checked++
-		s := readFile(t, filepath.Join(dir, e.File))
+		s := recorded(t, filepath.Join(dir, e.File))
 		calls := 0
 		for _, it := range s.Transcript.Items {
 			if it.Body.Kind() == transcript.KindToolCall {
@@ -242,7 +252,7 @@ func TestRecordedSessionsAreValidAndImportTwiceTheSame(t *testing.T) {
 	files, _ := filepath.Glob(filepath.Join(dir, "claude-code", "*.gz"))
 	more, _ := filepath.Glob(filepath.Join(dir, "pi", "*.jsonl"))
 	for _, file := range append(files, more...) {
-		first := readFile(t, file)
+		first := recorded(t, file)
 		checkValid(t, first)
 		if second := readFile(t, file); !reflect.DeepEqual(first, second) { // cmp alone is slow on sessions of this size
 			t.Errorf("%s imports differently the second time:\n%s", filepath.Base(file), cmp.Diff(first, second))

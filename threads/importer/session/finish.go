@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -23,8 +24,9 @@ func (b *Builder) Finish() (*Session, error) {
 		b.s.Title = b.title
 	}
 	b.s.Title = oneLine(b.s.Title, 80)
+	slices.SortStableFunc(b.s.Warnings, func(a, c Warning) int { return cmp.Compare(a.Line, c.Line) })
 	if b.dropped > 0 {
-		b.s.Warnings = append(b.s.Warnings, Warning{0, "more warnings than are kept: the file is badly damaged"})
+		b.s.Warnings = append(b.s.Warnings, Warning{0, fmt.Sprintf("%d more warnings: the file is badly damaged", b.dropped)})
 	}
 	return b.s, nil
 }

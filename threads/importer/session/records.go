@@ -60,7 +60,7 @@ func (s *Records) Next() (Record, error) {
 	s.ready = s.ready[1:]
 	clean, n := cleanUnicode(r.Raw)
 	if n > 0 {
-		s.warn(r.Line, "%d places that are not valid Unicode were replaced by U+FFFD", n)
+		s.warn(r.Line, "text that is not valid Unicode was replaced by U+FFFD in %d places", n)
 	}
 	r.Raw = clean
 	return r, nil
