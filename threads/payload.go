@@ -124,6 +124,7 @@ type UsageUpdated struct {
 	Last    adapters.Usage    `json:"last"`
 	Total   adapters.Usage    `json:"total"`
 	Context int               `json:"context"` // tokens of the full next request
+	Base    int               `json:"base"`    // of it, what no compaction can shrink; by transcript.Ruler
 	Source  string            `json:"source"`  // who counted Context: provider, or a ruler
 	Window  int               `json:"window"`  // context window; 0 if unknown
 }

@@ -2,13 +2,21 @@ package threads
 
 import (
 	"context"
-
+	"encoding/json"
+	"errors"
+	"fmt"
 	"iter"
 	"log/slog"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
+	"github.com/plimsoll-dev/plimsoll/adapters"
 	"github.com/plimsoll-dev/plimsoll/events"
-	"github.com/plimsoll-dev/plimsoll/threads/compaction"
+	"github.com/plimsoll-dev/plimsoll/threads/fault"
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
 
@@ -29,65 +37,289 @@ type Tool func(ctx context.Context, call transcript.ToolCall) (transcript.ToolRe
 // Service hosts the threads of one journal. It is safe for concurrent use. All
 // methods that change a thread return when the change is durable.
 type Service struct {
-	cfg Config
-	hub *events.Hub
+	cfg     Config
+	hub     *events.Hub
+	log     *slog.Logger
+	models  map[string][]adapters.ModelInfo // by provider, as listed when the service was opened
+	problem map[string]error                // by provider, why its models are not known
+	now     func() time.Time
+	newID   func() string
+	closing chan struct{} // closed by Close
+	actors  sync.WaitGroup
+
+	mu     sync.Mutex // guards loaded and closed; never held while waiting
+	loaded map[transcript.ThreadID]*slot
+	closed bool
 }
 
-// CreateParams describes a new thread; empty fields get defaults.
-type CreateParams struct {
-	Settings       Settings
-	Name           string
-	IdempotencyKey string
+// A slot is a thread that is loaded or being loaded.
+type slot struct {
+	ready chan struct{} // closed when a and err are set
+	a     *actor
+	err   error
 }
 
-// StartTurnParams is one input of the user.
-type StartTurnParams struct {
-	Thread         transcript.ThreadID
-	Input          []transcript.Part
-	ClientID       string // echoed in the user message
-	Mode           InputMode
-	IdempotencyKey string
+// Open starts the service on a journal, and goes on with what a killed process
+// left: open turns and compactions are ended, queues are served.
+func Open(ctx context.Context, cfg Config) (*Service, error) {
+	if len(cfg.Providers) == 0 {
+		return nil, errors.New("threads: no provider is configured")
+	}
+	if cfg.IdleAfter == 0 {
+		cfg.IdleAfter = 5 * time.Minute
+	}
+	if cfg.StopAfter == 0 {
+		cfg.StopAfter = 10 * time.Second
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Service{
+		cfg: cfg, hub: events.NewHub(cfg.Journal, textOf), log: cfg.Logger,
+		models: map[string][]adapters.ModelInfo{}, problem: map[string]error{},
+		now: func() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }, newID: newID,
+		closing: make(chan struct{}), loaded: map[transcript.ThreadID]*slot{},
+	}
+	s.listModels(ctx)
+	if err := s.recoverAll(ctx); err != nil {
+		return nil, errors.Join(err, s.Close(context.WithoutCancel(ctx)))
+	}
+	return s, nil
 }
 
-// InputMode says what happens to an input that arrives while a turn runs.
-type InputMode string
+// newID returns a new id in time order: UUIDv7.
+func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
-// The input modes. The zero InputMode is ModeQueue.
-const (
-	ModeQueue InputMode = "queue" // it becomes a turn of its own, later
-	ModeSteer InputMode = "steer" // it goes into the running turn; if there is none it starts one
-)
+// listTimeout bounds the start: a provider that does not answer is known by
+// name only.
+const listTimeout = 5 * time.Second
 
-// CompactParams asks for a compaction.
-type CompactParams struct {
-	Thread         transcript.ThreadID
-	Route          compaction.Route  // empty: native if the session can, else local
-	Writer         compaction.Writer // empty: the best that works
-	Budget         int               // bound of the resulting context in tokens; 0: the policy's target
-	Instructions   string            // for the model writer; at most 4,000 characters
-	Wait           bool              // reply with the terminal record
-	IdempotencyKey string
+func (s *Service) listModels(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for _, p := range s.cfg.Providers {
+		wg.Go(func() {
+			models, err := p.Adapter.Models(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			s.models[p.Name], s.problem[p.Name] = models, err
+		})
+	}
+	wg.Wait()
 }
 
-// PageQuery selects a page. Cursor is what the page before returned as Next.
-type PageQuery struct {
-	Cursor string
-	Limit  int // 1 to 1,000; 0 means 100
-	Desc   bool
+// recoverAll loads every thread that was at work or has a queue. A thread that
+// cannot be loaded stays listed and stops nothing.
+func (s *Service) recoverAll(ctx context.Context) error {
+	for q := (events.ListQuery{Limit: 500}); ; {
+		infos, err := s.cfg.Journal.List(ctx, q)
+		if err != nil {
+			return fmt.Errorf("list threads: %w", err)
+		}
+		for _, info := range infos {
+			t, err := listed(info)
+			if err == nil && t.Status != StatusActive && t.Queued == 0 {
+				continue
+			}
+			if _, err := s.actor(ctx, transcript.ThreadID(info.Thread)); err != nil {
+				s.log.Error("recover thread", "thread", info.Thread, "err", err)
+			}
+			q.BeforePos = info.HeadPos
+		}
+		if len(infos) < q.Limit {
+			return nil
+		}
+		q.BeforePos = infos[len(infos)-1].HeadPos
+	}
 }
 
-// ItemQuery selects items of a thread.
-type ItemQuery struct {
-	PageQuery
-	Turn transcript.TurnID // empty: of all turns
+// Close interrupts what runs, journals it, and closes the journal. It returns
+// early with ctx's error if that takes too long; the journal is closed all the
+// same, and what was not journaled is recovered at the next start.
+func (s *Service) Close(ctx context.Context) error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	close(s.closing)
+	s.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		s.actors.Wait()
+		close(done)
+	}()
+	var err error
+	select {
+	case <-done:
+	case <-ctx.Done():
+		err = fmt.Errorf("stop threads: %w", context.Cause(ctx))
+	}
+	return errors.Join(err, s.hub.Close(), s.cfg.Journal.Close())
 }
 
-// ImportParams says how to import a session file.
-type ImportParams struct {
-	Provider       string // that the thread continues with; empty: the default
-	Model          string
-	Cwd            string // empty: that of the file
-	IdempotencyKey string
+// actor returns the loaded actor of an existing thread.
+func (s *Service) actor(ctx context.Context, id transcript.ThreadID) (*actor, error) {
+	return s.slot(ctx, id, false)
+}
+
+// slot returns the actor of a thread, loading it if need be. With create, a
+// thread that does not exist gets an empty actor, which its first command must
+// bring to life.
+func (s *Service) slot(ctx context.Context, id transcript.ThreadID, create bool) (*actor, error) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil, fault.New(fault.Unavailable, "the server is closing")
+	}
+	sl, ok := s.loaded[id]
+	if !ok {
+		sl = &slot{ready: make(chan struct{})}
+		s.loaded[id] = sl
+		s.actors.Go(func() { s.load(id, sl, create) })
+	}
+	s.mu.Unlock()
+	select {
+	case <-sl.ready:
+		return sl.a, sl.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// load is the goroutine of a slot: it folds the thread and becomes its actor.
+func (s *Service) load(id transcript.ThreadID, sl *slot, create bool) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	st, err := s.fold(ctx, id)
+	if fault.CodeOf(err) == fault.NotFound && create {
+		st, err = newState(id), nil
+	}
+	if err != nil {
+		cancel(err)
+		s.mu.Lock()
+		delete(s.loaded, id)
+		s.mu.Unlock()
+		sl.err = err
+		close(sl.ready)
+		return
+	}
+	a := &actor{
+		id: id, svc: s, mailbox: make(chan message), gone: make(chan struct{}), ctx: ctx, cancel: cancel,
+		state: st, window: s.window(st.Settings), ended: map[transcript.CompactionID][]chan struct{}{},
+		idle: time.NewTimer(s.cfg.IdleAfter),
+	}
+	sl.a = a
+	close(sl.ready)
+	a.loop()
+}
+
+// forget takes an actor out of the table, if it is still the one in it.
+func (s *Service) forget(a *actor) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sl, ok := s.loaded[a.id]; ok && sl.a == a {
+		delete(s.loaded, a.id)
+	}
+}
+
+// do gives a command to a thread and returns its answer.
+func (s *Service) do(ctx context.Context, id transcript.ThreadID, m message) (any, error) {
+	for {
+		a, err := s.actor(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		v, err := a.send(ctx, m)
+		if !errors.Is(err, errGone) {
+			return v, err
+		}
+	}
+}
+
+// query runs f on the thread's actor and returns what it returns.
+func query[T any](ctx context.Context, s *Service, id transcript.ThreadID, f func(a *actor) T) (T, error) {
+	v, err := s.do(ctx, id, message{query: func(a *actor) any { return f(a) }})
+	if err != nil {
+		var zero T
+		return zero, err
+	}
+	return v.(T), nil
+}
+
+// ask gives a command to the thread and returns its answer.
+func ask[T any](ctx context.Context, s *Service, id transcript.ThreadID, c command) (T, error) {
+	v, err := s.do(ctx, id, message{cmd: c})
+	if err != nil {
+		var zero T
+		return zero, err
+	}
+	return v.(T), nil
+}
+
+// provider returns a configured provider by name.
+func (s *Service) provider(name string) (Provider, bool) {
+	i := slices.IndexFunc(s.cfg.Providers, func(p Provider) bool { return p.Name == name })
+	if i < 0 {
+		return Provider{}, false
+	}
+	return s.cfg.Providers[i], true
+}
+
+// window returns the context window of the model that a thread runs with.
+func (s *Service) window(settings Settings) int {
+	for _, m := range s.models[settings.Provider] {
+		if m.ID == settings.Model {
+			return m.ContextWindow
+		}
+	}
+	return 0
+}
+
+// settle fills what a client left out of a new thread's settings, and refuses
+// what is not configured.
+func (s *Service) settle(in Settings) (Settings, error) {
+	if in.Provider == "" {
+		in.Provider = s.cfg.Providers[0].Name
+	}
+	if _, ok := s.provider(in.Provider); !ok {
+		names := make([]string, len(s.cfg.Providers))
+		for i, p := range s.cfg.Providers {
+			names[i] = p.Name
+		}
+		return in, fault.New(fault.Invalid, "provider %q is not configured; configured: %s", in.Provider, strings.Join(names, ", "))
+	}
+	models := s.models[in.Provider]
+	if in.Model == "" && len(models) > 0 {
+		in.Model = models[0].ID
+	}
+	if len(models) > 0 && !slices.ContainsFunc(models, func(m adapters.ModelInfo) bool { return m.ID == in.Model }) {
+		ids := make([]string, len(models))
+		for i, m := range models {
+			ids[i] = m.ID
+		}
+		return in, fault.New(fault.Invalid, "provider %q has no model %q; it has: %s", in.Provider, in.Model, strings.Join(ids, ", "))
+	}
+	var err error
+	in.ApprovalPolicy, err = oneOf("approvalPolicy", in.ApprovalPolicy, "on-request", "untrusted", "never")
+	if err != nil {
+		return in, err
+	}
+	in.Sandbox, err = oneOf("sandbox", in.Sandbox, "read-only", "workspace-write", "danger-full-access")
+	return in, err
+}
+
+// oneOf returns v, or the first of allowed if v is empty.
+func oneOf(field, v string, allowed ...string) (string, error) {
+	if v == "" {
+		return allowed[0], nil
+	}
+	if !slices.Contains(allowed, v) {
+		return v, fault.New(fault.Invalid, "%s is %q; allowed: %s", field, v, strings.Join(allowed, ", "))
+	}
+	return v, nil
 }
 
 // Follow delivers the events of one thread, or of all threads if thread is
@@ -95,4 +327,22 @@ type ImportParams struct {
 // done or the consumer stops. See events.Hub.
 func (s *Service) Follow(ctx context.Context, thread transcript.ThreadID, after *events.Cursor, heartbeat time.Duration) iter.Seq2[events.Message, error] {
 	return s.hub.Follow(ctx, events.FollowQuery{Thread: string(thread), After: after, Heartbeat: heartbeat})
+}
+
+// textOf tells the hub which events open and close an item whose text is
+// streamed.
+func textOf(e events.Event) events.TextChange {
+	switch e.Type {
+	case ItemStarted{}.EventType():
+		var p ItemStarted
+		if json.Unmarshal(e.Data, &p) == nil && streams(p.Item.Body) {
+			return events.TextChange{Op: events.TextOpens, Item: string(p.Item.ID)}
+		}
+	case ItemCompleted{}.EventType():
+		var p ItemCompleted
+		if json.Unmarshal(e.Data, &p) == nil && streams(p.Item.Body) {
+			return events.TextChange{Op: events.TextCloses, Item: string(p.Item.ID), Text: transcript.Text(p.Item.Body)}
+		}
+	}
+	return events.TextChange{}
 }

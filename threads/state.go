@@ -50,8 +50,8 @@ type index struct {
 	open     map[transcript.ItemID]bool              // started, not completed; calls are in calls
 	calls    map[transcript.CallID]transcript.ItemID // calls without a result
 	resultOf map[transcript.ItemID]int               // index of the result, by its call's item
+	paired   map[transcript.ItemID]bool              // results that have a call
 	context  []transcript.Entry                      // of the current epoch
-	entryAt  map[transcript.ItemID]int               // in context, open items only
 	tokens   int                                     // of context
 }
 
@@ -68,7 +68,7 @@ func newIndex() index {
 		open:     map[transcript.ItemID]bool{},
 		calls:    map[transcript.CallID]transcript.ItemID{},
 		resultOf: map[transcript.ItemID]int{},
-		entryAt:  map[transcript.ItemID]int{},
+		paired:   map[transcript.ItemID]bool{},
 	}
 }
 
@@ -94,7 +94,7 @@ func evolve(s *state, seq int64, at time.Time, p Payload) {
 	case TurnCompleted:
 		s.completeTurn(p.Turn)
 	case ItemStarted:
-		s.addItem(p.Item)
+		s.addItem(p.Item, p.Item.Body.Kind() != transcript.KindToolCall)
 	case ItemCompleted:
 		s.completeItem(p)
 		s.accept(p.Accepted, at)
@@ -137,25 +137,22 @@ func (s *state) completeTurn(t transcript.Turn) {
 		s.Active = ""
 	}
 	clear(s.open) // what a turn leaves open, nobody will close
-	clear(s.entryAt)
 }
 
-// addItem appends an item to the transcript and to the current context.
-func (s *state) addItem(it transcript.Item) {
+// addItem appends an item to the transcript and, as far as models see it, to the
+// current context.
+func (s *state) addItem(it transcript.Item, open bool) {
 	if _, dup := s.itemAt[it.ID]; dup {
 		return
 	}
 	i := len(s.Transcript.Items)
 	s.itemAt[it.ID] = i
 	s.Transcript.Items = append(s.Transcript.Items, it)
+	if open {
+		s.open[it.ID] = true
+	}
+	s.pairCall(i)
 	switch b := it.Body.(type) {
-	case transcript.ToolCall:
-		s.calls[b.CallID] = it.ID
-	case transcript.ToolResult:
-		if call, ok := s.calls[b.CallID]; ok {
-			s.resultOf[call] = i
-			delete(s.calls, b.CallID)
-		}
 	case transcript.UserMessage:
 		if s.Preview == "" {
 			s.Preview = preview(transcript.Text(b))
@@ -164,46 +161,58 @@ func (s *state) addItem(it transcript.Item) {
 		s.Plan = &b
 	default:
 	}
-	if it.CompletedAt.IsZero() {
-		s.open[it.ID] = true
+	if transcript.InContext(it) {
+		s.addEntry(it)
 	}
-	s.addEntry(it)
 }
 
-// addEntry shows an item to the model: as the last entry of the context, or, if
-// it has been there since it was opened, in its final form.
-func (s *state) addEntry(it transcript.Item) {
-	if !transcript.InContext(it) {
-		return
-	}
-	if i, ok := s.entryAt[it.ID]; ok {
-		s.tokens -= transcript.Tokens(s.context[i].Item.Body)
-		s.context[i].Item = it
-	} else {
-		if it.CompletedAt.IsZero() {
-			s.entryAt[it.ID] = len(s.context)
+// pairCall notes a call that waits for its result, or the result that ends it.
+func (s *state) pairCall(i int) {
+	switch b := s.Transcript.Items[i].Body.(type) {
+	case transcript.ToolCall:
+		s.calls[b.CallID] = s.Transcript.Items[i].ID
+	case transcript.ToolResult:
+		if call, ok := s.calls[b.CallID]; ok {
+			s.resultOf[call], s.paired[s.Transcript.Items[i].ID] = i, true
+			delete(s.calls, b.CallID)
 		}
-		s.context = append(s.context, transcript.Entry{Item: it, Form: transcript.FormWhole})
+	default:
 	}
+}
+
+func (s *state) addEntry(it transcript.Item) {
+	s.context = append(s.context, transcript.Entry{Item: it, Form: transcript.FormWhole})
 	s.tokens += transcript.Tokens(it.Body)
 }
 
+// completeItem gives an open item its final body, or adds a whole one. The
+// context is the fold of the transcript, so it is rebuilt in the rare case that
+// other items have come since the item was opened.
 func (s *state) completeItem(p ItemCompleted) {
 	if p.Reanchor {
 		s.Reanchor = ""
 	}
 	i, started := s.itemAt[p.Item.ID]
 	if !started {
-		s.addItem(p.Item)
+		s.addItem(p.Item, false)
 		return
 	}
 	if !s.open[p.Item.ID] {
 		return
 	}
-	s.Transcript.Items[i] = p.Item
-	s.addEntry(p.Item)
 	delete(s.open, p.Item.ID)
-	delete(s.entryAt, p.Item.ID)
+	s.Transcript.Items[i] = p.Item
+	if i < len(s.Transcript.Items)-1 {
+		s.reindexContext()
+		return
+	}
+	if n := len(s.context) - 1; n >= 0 && s.context[n].Item.ID == p.Item.ID {
+		s.tokens -= transcript.Tokens(s.context[n].Item.Body)
+		s.context = s.context[:n]
+	}
+	if transcript.InContext(p.Item) {
+		s.addEntry(p.Item)
+	}
 }
 
 func (s *state) updateCompaction(p CompactionUpdated) {
@@ -254,12 +263,8 @@ func (s *state) reindexContext() {
 		entries = nil
 	}
 	s.context, s.tokens = entries, 0
-	clear(s.entryAt)
-	for i, e := range entries {
+	for _, e := range entries {
 		s.tokens += transcript.Tokens(e.Item.Body)
-		if s.open[e.Item.ID] {
-			s.entryAt[e.Item.ID] = i
-		}
 	}
 }
 
@@ -271,16 +276,7 @@ func (s *state) reindex() {
 	}
 	for i, it := range s.Transcript.Items {
 		s.itemAt[it.ID] = i
-		switch b := it.Body.(type) {
-		case transcript.ToolCall:
-			s.calls[b.CallID] = it.ID
-		case transcript.ToolResult:
-			if call, ok := s.calls[b.CallID]; ok {
-				s.resultOf[call] = i
-				delete(s.calls, b.CallID)
-			}
-		default:
-		}
+		s.pairCall(i)
 		if it.CompletedAt.IsZero() && it.Turn == s.Active {
 			s.open[it.ID] = true
 		}

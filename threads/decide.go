@@ -1,0 +1,460 @@
+package threads
+
+import (
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/plimsoll-dev/plimsoll/adapters"
+	"github.com/plimsoll-dev/plimsoll/events"
+	"github.com/plimsoll-dev/plimsoll/threads/compaction"
+	"github.com/plimsoll-dev/plimsoll/threads/fault"
+	"github.com/plimsoll-dev/plimsoll/threads/transcript"
+)
+
+// A command asks a thread for something. Commands of clients may be refused with
+// an error; commands of the actor's own goroutines report what happened.
+type command interface {
+	// decide returns what follows from the command in state s. It changes
+	// nothing: s is only read, time and ids come from env.
+	decide(s *state, env env) (decision, error)
+}
+
+// env is what a decision may know besides the state.
+type env struct {
+	now    time.Time
+	newID  func() string
+	window int // context window of the thread's model; 0 if unknown
+	base   int // tokens no compaction can shrink; 0 until a session was open
+}
+
+// A decision is journaled in one commit; after it the effects run in order.
+type decision struct {
+	payloads []Payload
+	blobs    []events.Blob
+	effects  []effect
+	answer   func(s *state) any // the reply, made from the state after the commit
+}
+
+// An effect is something for the actor to do once a decision is durable.
+type effect interface{ effect() }
+
+type (
+	// runTurn starts the session on a turn.
+	runTurn struct {
+		turn  transcript.TurnID
+		input []transcript.Part
+	}
+	// steerTurn wakes the running session: it has more input.
+	steerTurn struct{ input []transcript.Part }
+	// stopTurn interrupts the running session.
+	stopTurn struct{}
+	// startCompaction runs a compaction whose request is journaled.
+	startCompaction struct{ id transcript.CompactionID }
+	// stopCompaction interrupts the running compaction.
+	stopCompaction struct{}
+	// resumeContext answers the step boundary that waited for a compaction.
+	resumeContext struct{}
+	// retire ends the actor: the thread is deleted.
+	retire struct{}
+)
+
+func (runTurn) effect()         {}
+func (steerTurn) effect()       {}
+func (stopTurn) effect()        {}
+func (startCompaction) effect() {}
+func (stopCompaction) effect()  {}
+func (resumeContext) effect()   {}
+func (retire) effect()          {}
+
+// beginTurn returns what opens a user turn: the first of its commits.
+func beginTurn(s *state, env env, q QueuedTurn, accepted *Accepted) []Payload {
+	ps := []Payload{
+		StatusChanged{Status: StatusActive, Accepted: accepted},
+		TurnStarted{Turn: transcript.Turn{ID: q.TurnID, Kind: transcript.TurnUser, Status: transcript.TurnInProgress, StartedAt: env.now}},
+	}
+	if s.Reanchor != "" {
+		note := transcript.Notice{Source: "reanchor", Text: s.Reanchor}
+		ps = append(ps, ItemCompleted{Item: wholeItem(env, q.TurnID, note), Reanchor: true})
+	}
+	return append(ps, userMessage(env, q, nil)...)
+}
+
+// userMessage returns the events of a whole user message.
+func userMessage(env env, q QueuedTurn, accepted *Accepted) []Payload {
+	it := wholeItem(env, q.TurnID, transcript.UserMessage{Content: q.Input, ClientID: q.ClientID})
+	started := it
+	started.CompletedAt = time.Time{}
+	return []Payload{ItemStarted{Item: started}, ItemCompleted{Item: it, Accepted: accepted}}
+}
+
+func wholeItem(env env, turn transcript.TurnID, body transcript.Body) transcript.Item {
+	return transcript.Item{ID: transcript.ItemID(env.newID()), Turn: turn, StartedAt: env.now, CompletedAt: env.now, Body: body}
+}
+
+// beginCompactTurn returns what opens the turn of a manual compaction.
+func beginCompactTurn(env env, r compaction.Record, req *CompactRequest, accepted *Accepted) []Payload {
+	return []Payload{
+		StatusChanged{Status: StatusActive, Accepted: accepted},
+		TurnStarted{Turn: transcript.Turn{ID: r.TurnID, Kind: transcript.TurnCompact, Status: transcript.TurnInProgress, StartedAt: env.now}},
+		ItemStarted{Item: compactionItem(env, r)},
+		CompactionUpdated{Record: r, Request: req},
+	}
+}
+
+// compactionItem is the open marker of a compaction in the timeline. Its id is
+// the compaction's own.
+func compactionItem(env env, r compaction.Record) transcript.Item {
+	return transcript.Item{
+		ID: transcript.ItemID(r.CompactionID), Turn: r.TurnID, StartedAt: env.now,
+		Body: transcript.ContextCompaction{CompactionID: r.CompactionID},
+	}
+}
+
+// serveNext returns what an idle thread does next: a compaction that was asked
+// for during the turn, then the queue in order. It is its own commit, after the
+// terminal state of what ran before.
+type serveNext struct{}
+
+func (serveNext) decide(s *state, env env) (decision, error) {
+	if s.Deleted || s.Active != "" {
+		return decision{}, nil
+	}
+	if r := s.running(); r != nil {
+		rec := *r
+		rec.TurnID = transcript.TurnID(env.newID())
+		rec.BaseSeq, rec.Epoch = s.Seq, s.Transcript.Epoch()
+		return decision{
+			payloads: beginCompactTurn(env, rec, nil, nil),
+			effects:  []effect{startCompaction{rec.CompactionID}},
+		}, nil
+	}
+	if len(s.Queue) > 0 {
+		q := s.Queue[0]
+		return decision{
+			payloads: append([]Payload{QueueChanged{Queue: append([]QueuedTurn{}, s.Queue[1:]...)}}, beginTurn(s, env, q, nil)...),
+			effects:  []effect{runTurn{q.TurnID, q.Input}},
+		}, nil
+	}
+	return decision{}, nil
+}
+
+// acceptInput is StartTurn.
+type acceptInput struct {
+	p    StartTurnParams
+	hash string
+}
+
+func (c acceptInput) decide(s *state, env env) (decision, error) {
+	if prior, ok, err := s.repeated(c.p.IdempotencyKey, c.hash); err != nil || ok {
+		return decision{answer: func(s *state) any { return ackOf(s, transcript.TurnID(prior)) }}, err
+	}
+	q := QueuedTurn{Input: c.p.Input, ClientID: c.p.ClientID, QueuedAt: transcript.Millis(env.now)}
+	if turn := s.activeTurn(); c.p.Mode == ModeSteer && turn != nil && turn.Kind == transcript.TurnUser && s.compacting() == nil {
+		q.TurnID = turn.ID
+		return decision{
+			payloads: userMessage(env, q, s.acceptance(env, c.p.IdempotencyKey, c.hash, string(turn.ID))),
+			effects:  []effect{steerTurn{c.p.Input}},
+			answer: func(s *state) any {
+				ack := ackOf(s, turn.ID)
+				ack.Steered = true
+				return ack
+			},
+		}, nil
+	}
+	q.TurnID = transcript.TurnID(env.newID())
+	accepted := s.acceptance(env, c.p.IdempotencyKey, c.hash, string(q.TurnID))
+	d := decision{answer: func(s *state) any { return ackOf(s, q.TurnID) }}
+	if s.Active != "" || s.running() != nil || len(s.Queue) > 0 {
+		if len(s.Queue) >= maxQueue {
+			return decision{}, fault.New(fault.Overloaded, "the queue of this thread is full: %d inputs wait already", maxQueue)
+		}
+		d.payloads = []Payload{QueueChanged{Queue: append(append([]QueuedTurn{}, s.Queue...), q), Accepted: accepted}}
+		return d, nil
+	}
+	d.payloads = beginTurn(s, env, q, accepted)
+	d.effects = []effect{runTurn{q.TurnID, q.Input}}
+	return d, nil
+}
+
+// maxQueue bounds the inputs that wait on one thread.
+const maxQueue = 256
+
+// compacting returns the compaction that has left the phase requested.
+func (s *state) compacting() *compaction.Record {
+	if r := s.running(); r != nil && r.Phase != compaction.PhaseRequested {
+		return r
+	}
+	return nil
+}
+
+// repeated reports whether an idempotency key was used before, and for what.
+func (s *state) repeated(key, hash string) (result string, ok bool, err error) {
+	a, ok := s.Accepted[key]
+	if key == "" || !ok {
+		return "", false, nil
+	}
+	if a.Hash != hash {
+		return "", true, fault.New(fault.Conflict, "idempotency key %q was used for another request; use a new key for a new request", key)
+	}
+	return a.Result, true, nil
+}
+
+func (s *state) acceptance(env env, key, hash, result string) *Accepted {
+	if key == "" {
+		return nil
+	}
+	return &Accepted{Key: key, Hash: hash, Result: result, At: transcript.Millis(env.now)}
+}
+
+// ackOf describes a turn that was accepted before or just now. The position lacks
+// the journal's id, which the state does not know.
+func ackOf(s *state, id transcript.TurnID) TurnAck {
+	ack := TurnAck{AsOf: events.Cursor{N: s.Seq}, Turn: TurnView{Items: []transcript.Item{}}}
+	if i, ok := s.turnAt[id]; ok {
+		ack.Turn.Turn = s.Transcript.Turns[i]
+		return ack
+	}
+	ack.Queued = true
+	ack.Turn.Turn = transcript.Turn{ID: id, Kind: transcript.TurnUser, Status: transcript.TurnQueued}
+	return ack
+}
+
+// interrupt is InterruptTurn. An input that still waits is taken out of the
+// queue; it never becomes a turn.
+type interrupt struct{ turn transcript.TurnID }
+
+func (c interrupt) decide(s *state, _ env) (decision, error) {
+	for i, q := range s.Queue {
+		if q.TurnID == c.turn {
+			rest := append(append([]QueuedTurn{}, s.Queue[:i]...), s.Queue[i+1:]...)
+			return decision{payloads: []Payload{QueueChanged{Queue: rest}}}, nil
+		}
+	}
+	if s.Active == "" || s.Active != c.turn {
+		if _, ended := s.turnAt[c.turn]; ended || s.Active != "" {
+			return decision{}, fault.New(fault.Conflict, "no active turn to interrupt: turn %s is not running", c.turn)
+		}
+		return decision{}, fault.New(fault.NotFound, "turn %s does not exist", c.turn)
+	}
+	d := decision{}
+	own := s.activeTurn().Kind == transcript.TurnCompact
+	if own || s.compacting() != nil {
+		d.effects = append(d.effects, stopCompaction{})
+	}
+	if !own {
+		d.effects = append(d.effects, stopTurn{})
+	}
+	return d, nil
+}
+
+// createThread is CreateThread and Import: the whole history of the new thread
+// is one commit.
+type createThread struct {
+	started ThreadStarted
+	history []Payload
+	blobs   []events.Blob
+}
+
+func (c createThread) decide(s *state, _ env) (decision, error) {
+	if s.Seq == 0 {
+		return decision{payloads: append([]Payload{c.started}, c.history...), blobs: c.blobs}, nil
+	}
+	if c.started.Accepted == nil {
+		return decision{}, fault.New(fault.Conflict, "thread %s exists already", s.ID)
+	}
+	_, again, err := s.repeated(c.started.Accepted.Key, c.started.Accepted.Hash)
+	if err == nil && !again { // the key expired, its thread did not
+		err = fault.New(fault.Conflict, "idempotency key %q made thread %s before", c.started.Accepted.Key, s.ID)
+	}
+	return decision{}, err
+}
+
+// removeThread is DeleteThread.
+type removeThread struct{}
+
+func (removeThread) decide(s *state, _ env) (decision, error) {
+	return decision{
+		payloads: []Payload{ThreadDeleted{}},
+		effects:  []effect{stopCompaction{}, stopTurn{}, retire{}},
+	}, nil
+}
+
+// report is what a session emitted; the payloads of one report share a commit.
+type report struct {
+	turn    transcript.TurnID
+	updates []adapters.Update
+}
+
+func (c report) decide(s *state, env env) (decision, error) {
+	if s.Active != c.turn {
+		return decision{}, fault.New(fault.Cancelled, "turn %s is over", c.turn)
+	}
+	return decision{payloads: reported(s, env, c.turn, c.updates)}, nil
+}
+
+// reported maps a session's updates to payloads. Times are the server's.
+func reported(s *state, env env, turn transcript.TurnID, updates []adapters.Update) []Payload {
+	ps := make([]Payload, 0, len(updates))
+	usage := s.Usage
+	for _, u := range updates {
+		switch u := u.(type) {
+		case adapters.ItemStarted:
+			it := u.Item
+			it.Turn, it.StartedAt, it.CompletedAt = turn, env.now, time.Time{}
+			if it.Body.Kind() == transcript.KindToolCall {
+				it.CompletedAt = env.now // a call is whole; what is open is its answer
+			}
+			ps = append(ps, ItemStarted{Item: it})
+		case adapters.ItemCompleted:
+			it := u.Item
+			it.Turn, it.CompletedAt = turn, env.now
+			if it.StartedAt = s.startedAt(it.ID); it.StartedAt.IsZero() {
+				it.StartedAt = env.now
+			}
+			ps = append(ps, ItemCompleted{Item: it})
+		case adapters.UsageReported:
+			usage = UsageUpdated{
+				TurnID: turn, Last: u.Usage, Total: addUsage(usage.Total, u.Usage),
+				Context: u.Usage.InputTokens + u.Usage.OutputTokens, Base: env.base, Source: "provider", Window: env.window,
+			}
+			ps = append(ps, usage)
+		case adapters.PlanUpdated:
+			ps = append(ps, PlanUpdated{TurnID: turn, Plan: u.Plan})
+		case adapters.Retrying:
+			ps = append(ps, ErrorRaised{TurnID: turn, WillRetry: true, Error: transcript.TurnError{Message: u.Message, Code: "retrying"}})
+		case adapters.TextDelta:
+			// goes to the hub, never to the journal
+		}
+	}
+	return ps
+}
+
+func (s *state) startedAt(id transcript.ItemID) time.Time {
+	if i, ok := s.itemAt[id]; ok {
+		return s.Transcript.Items[i].StartedAt
+	}
+	return time.Time{}
+}
+
+// answerCall journals the result of a tool call.
+type answerCall struct {
+	turn   transcript.TurnID
+	call   transcript.ItemID
+	result transcript.ToolResult
+}
+
+func (c answerCall) decide(s *state, env env) (decision, error) {
+	i, ok := s.itemAt[c.call]
+	if s.Active != c.turn || !ok {
+		return decision{}, fault.New(fault.Cancelled, "call %s of turn %s is over", c.call, c.turn)
+	}
+	call := s.Transcript.Items[i]
+	body := call.Body.(transcript.ToolCall)
+	if s.calls[body.CallID] != c.call {
+		return decision{}, fault.New(fault.Conflict, "call %s was answered already", c.call)
+	}
+	it := wholeItem(env, c.turn, c.result)
+	it.StartedAt = call.StartedAt
+	return decision{payloads: []Payload{ItemCompleted{Item: it, Call: &call}}}, nil
+}
+
+// endTurn is the end of a session's run, or the discovery that it died.
+type endTurn struct {
+	turn    transcript.TurnID
+	end     adapters.End
+	err     *transcript.TurnError // the turn failed
+	stopped bool                  // the turn was interrupted
+	partial map[transcript.ItemID]string
+}
+
+func (c endTurn) decide(s *state, env env) (decision, error) {
+	turn := s.activeTurn()
+	if turn == nil || turn.ID != c.turn {
+		return decision{}, nil // it was ended before
+	}
+	ps := reported(s, env, c.turn, c.end.Updates)
+	ps = append(ps, closeOpen(s, env, c, ps)...)
+	done := *turn
+	done.CompletedAt, done.Status = env.now, transcript.TurnCompleted
+	status := StatusIdle
+	switch {
+	case c.stopped:
+		done.Status = transcript.TurnInterrupted
+	case c.err != nil:
+		done.Status, done.Error = transcript.TurnFailed, c.err
+		status = StatusSystemError
+	}
+	ps = append(ps, StatusChanged{Status: status})
+	if c.err != nil && !c.stopped {
+		ps = append(ps, ErrorRaised{TurnID: c.turn, Error: *c.err})
+	}
+	return decision{payloads: append(ps, TurnCompleted{Turn: done})}, nil
+}
+
+// closeOpen completes what a turn leaves open: texts with what was streamed of
+// them, and every unanswered call with one synthetic result.
+func closeOpen(s *state, env env, c endTurn, ended []Payload) []Payload {
+	closed := map[transcript.ItemID]bool{}
+	for _, p := range ended {
+		if p, ok := p.(ItemCompleted); ok {
+			closed[p.Item.ID] = true
+		}
+	}
+	var ps []Payload
+	for _, i := range s.indexesOf(maps.Keys(s.open)) {
+		it := s.Transcript.Items[i]
+		if closed[it.ID] {
+			continue
+		}
+		if body, ok := partialBody(it.Body, c.partial[it.ID]); ok {
+			it.Body, it.CompletedAt = body, env.now
+			ps = append(ps, ItemCompleted{Item: it})
+		}
+	}
+	return append(ps, answerOpen(s, env)...)
+}
+
+// answerOpen gives every unanswered call its synthetic result, in order.
+func answerOpen(s *state, env env) []Payload {
+	var ps []Payload
+	for _, i := range s.indexesOf(maps.Values(s.calls)) {
+		it := s.Transcript.Items[i]
+		result := transcript.SyntheticResult(it, it.Body.(transcript.ToolCall))
+		result.CompletedAt = env.now
+		ps = append(ps, ItemCompleted{Item: result, Call: &it})
+	}
+	return ps
+}
+
+// indexesOf returns where the items stand in the transcript, in order.
+func (s *state) indexesOf(ids iter.Seq[transcript.ItemID]) []int {
+	var at []int
+	for id := range ids {
+		at = append(at, s.itemAt[id])
+	}
+	slices.Sort(at)
+	return at
+}
+
+// partialBody returns the final body of an item that will not be completed by
+// its session; false if there is nothing to say.
+func partialBody(b transcript.Body, text string) (transcript.Body, bool) {
+	switch b := b.(type) {
+	case transcript.AgentMessage:
+		b.Text = text
+		return b, text != ""
+	case transcript.Reasoning:
+		b.Text = text
+		return b, text != ""
+	case transcript.Command:
+		b.Status = "failed"
+		return b, true
+	case transcript.FileChange:
+		b.Status = "failed"
+		return b, true
+	default:
+		return nil, false
+	}
+}

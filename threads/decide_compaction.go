@@ -1,0 +1,298 @@
+package threads
+
+import (
+	"github.com/plimsoll-dev/plimsoll/events"
+	"github.com/plimsoll-dev/plimsoll/threads/compaction"
+	"github.com/plimsoll-dev/plimsoll/threads/fault"
+	"github.com/plimsoll-dev/plimsoll/threads/transcript"
+)
+
+// requestCompaction is StartCompaction. While a turn runs the compaction stays
+// requested; an idle thread starts it at once, as a turn of its own.
+type requestCompaction struct {
+	p    CompactParams
+	hash string
+}
+
+func (c requestCompaction) decide(s *state, env env) (decision, error) {
+	prior, again, err := s.repeated(c.p.IdempotencyKey, c.hash)
+	if err != nil {
+		return decision{}, err
+	}
+	if again {
+		return decision{answer: recordOf(transcript.CompactionID(prior))}, nil
+	}
+	if r := s.running(); r != nil {
+		return decision{answer: recordOf(r.CompactionID)}, nil
+	}
+	id := transcript.CompactionID(env.newID())
+	r := compaction.Record{
+		CompactionID: id, ThreadID: s.ID, Trigger: compaction.TriggerManual, Phase: compaction.PhaseRequested,
+		Epoch: s.Transcript.Epoch(), BaseSeq: s.Seq, Ruler: transcript.Ruler,
+		SummarizedTurnIDs: []transcript.TurnID{}, RetainedTurnIDs: []transcript.TurnID{}, PrunedItemIDs: []transcript.ItemID{},
+		Skipped: []compaction.Skip{}, Warnings: []string{}, RequestedAt: transcript.Millis(env.now),
+	}
+	req := &CompactRequest{Route: c.p.Route, Writer: c.p.Writer, Budget: c.p.Budget, Instructions: c.p.Instructions}
+	accepted := s.acceptance(env, c.p.IdempotencyKey, c.hash, string(id))
+	d := decision{answer: recordOf(id)}
+	if s.Active != "" {
+		r.TurnID = s.Active
+		d.payloads = []Payload{CompactionUpdated{Record: r, Request: req, Accepted: accepted}}
+		return d, nil
+	}
+	r.TurnID = transcript.TurnID(env.newID())
+	d.payloads = beginCompactTurn(env, r, req, accepted)
+	d.effects = []effect{startCompaction{id}}
+	return d, nil
+}
+
+// recordOf answers with the record as it is after the commit.
+func recordOf(id transcript.CompactionID) func(*state) any {
+	return func(s *state) any {
+		return CompactAck{Record: valueOf(s.compaction(id)), AsOf: events.Cursor{N: s.Seq}}
+	}
+}
+
+// stepBoundary is the session asking for its next context. A compaction that was
+// requested during the turn runs now, before the answer.
+type stepBoundary struct{ turn transcript.TurnID }
+
+func (c stepBoundary) decide(s *state, env env) (decision, error) {
+	if s.Active != c.turn {
+		return decision{}, fault.New(fault.Cancelled, "turn %s is over", c.turn)
+	}
+	r := s.running()
+	if r == nil {
+		return decision{effects: []effect{resumeContext{}}}, nil
+	}
+	if r.Phase != compaction.PhaseRequested {
+		return decision{}, nil // it runs; the answer follows its end
+	}
+	rec := *r
+	rec.TurnID, rec.BaseSeq, rec.Epoch = c.turn, s.Seq, s.Transcript.Epoch()
+	return decision{
+		payloads: []Payload{ItemStarted{Item: compactionItem(env, rec)}, CompactionUpdated{Record: rec}},
+		effects:  []effect{startCompaction{rec.CompactionID}},
+	}, nil
+}
+
+// enterPhase makes the next phase of a compaction durable.
+type enterPhase struct {
+	id    transcript.CompactionID
+	phase compaction.Phase
+}
+
+func (c enterPhase) decide(s *state, env env) (decision, error) {
+	r := s.running()
+	if r == nil || r.CompactionID != c.id {
+		return decision{}, fault.New(fault.Cancelled, "compaction %s is over", c.id)
+	}
+	rec := *r
+	phase, err := r.Phase.To(c.phase)
+	if err != nil {
+		return decision{}, err
+	}
+	rec.Phase = phase
+	if rec.StartedAt == nil {
+		rec.StartedAt = new(transcript.Millis(env.now))
+	}
+	return decision{payloads: []Payload{CompactionUpdated{Record: rec}}}, nil
+}
+
+// endCompaction is the verdict of a compaction's run: the one commit in which
+// its record ends and, if it completed, the context changes.
+type endCompaction struct {
+	id      transcript.CompactionID
+	verdict compaction.Verdict
+	covered int // items of the transcript when the run began
+}
+
+func (c endCompaction) decide(s *state, env env) (decision, error) {
+	r := s.running()
+	if r == nil || r.CompactionID != c.id {
+		return decision{}, nil // it was ended before
+	}
+	v := c.checked(s, *r)
+	rec, boundary := c.terminal(s, env, *r, v)
+	updated := CompactionUpdated{Record: rec, Boundary: boundary}
+	if v.Composed != nil && boundary != nil {
+		updated.Reanchor = v.Composed.Reanchor
+	}
+	ps := []Payload{updated}
+	if v.Outcome == compaction.Completed {
+		ps = append(ps, contextMeasured(s, env, rec), ItemCompleted{Item: closedMarker(s, env, rec)})
+	}
+	turn := s.activeTurn()
+	if turn == nil || turn.Kind != transcript.TurnCompact {
+		return decision{payloads: append(ps, sideNote(rec)...), effects: []effect{resumeContext{}}}, nil
+	}
+	return decision{payloads: append(ps, endCompactTurn(env, *turn, rec)...)}, nil
+}
+
+// checked returns the verdict, or a failure if committing it would break the
+// contract.
+func (c endCompaction) checked(s *state, r compaction.Record) compaction.Verdict {
+	v := c.verdict
+	fail := compaction.Verdict{Outcome: compaction.Failed, Route: v.Route, Skipped: v.Skipped}
+	if err := r.Phase.CanEnd(v.Outcome); err != nil {
+		fail.Code, fail.Reason = "internal", err.Error()
+		return fail
+	}
+	if v.Outcome == compaction.Completed && c.covered != len(s.Transcript.Items) {
+		fail.Code, fail.Reason = "baseMoved", "the thread changed while its context was compacted"
+		return fail
+	}
+	return v
+}
+
+// terminal returns the record with its outcome, and the boundary if the context
+// changes.
+func (c endCompaction) terminal(s *state, env env, r compaction.Record, v compaction.Verdict) (compaction.Record, *transcript.Boundary) {
+	r.Phase, r.Outcome = compaction.PhaseTerminal, new(v.Outcome)
+	r.Code, r.Reason, r.Remedy = optional(v.Code), optional(v.Reason), optional(v.Remedy)
+	r.Route, r.Writer = optional(v.Route), optional(v.Writer)
+	r.Skipped = append([]compaction.Skip{}, v.Skipped...)
+	r.Warnings = append([]string{}, v.Warnings...)
+	r.CompletedAt = new(transcript.Millis(env.now))
+	if n := v.Native; n != nil {
+		r.Native, r.Usage = &n.Info, n.Usage
+	}
+	if v.Composed == nil {
+		return r, nil
+	}
+	comp := v.Composed
+	r.Target = new(comp.Target)
+	r.Before = measured(comp.Before, env.window)
+	r.After = measured(comp.After, env.window)
+	if v.Outcome != compaction.Completed {
+		r.Writer = nil
+		return r, nil
+	}
+	r.SummarizedTurnIDs = append([]transcript.TurnID{}, comp.SummarizedTurns...)
+	r.RetainedTurnIDs = append([]transcript.TurnID{}, comp.RetainedTurns...)
+	r.PrunedItemIDs = append([]transcript.ItemID{}, comp.Pruned...)
+	r.Split, r.Items = comp.Split, &comp.Items
+	checkpoint := wholeItem(env, r.TurnID, comp.Checkpoint)
+	r.Checkpoint = &compaction.CheckpointInfo{
+		ItemID: checkpoint.ID, Version: comp.Checkpoint.Version,
+		Tokens: transcript.Tokens(comp.Checkpoint), Fidelity: comp.Fidelity,
+	}
+	return r, &transcript.Boundary{
+		Epoch: s.Transcript.Epoch() + 1, CompactionID: r.CompactionID, Covered: c.covered,
+		Checkpoint: &checkpoint, Kept: comp.Kept,
+	}
+}
+
+func measured(tokens, window int) *compaction.Measure {
+	return &compaction.Measure{Tokens: tokens, Window: optional(window), Source: transcript.Ruler}
+}
+
+// optional returns nil for a zero value: absent is null in a record.
+func optional[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}
+
+// contextMeasured reports the size of the next request after a boundary.
+func contextMeasured(s *state, env env, r compaction.Record) Payload {
+	u := s.Usage
+	u.TurnID, u.Window, u.Base = r.TurnID, env.window, env.base
+	if r.After != nil {
+		u.Context, u.Source = r.After.Tokens, r.After.Source
+	}
+	return u
+}
+
+// closedMarker is the compaction's item of the timeline, completed.
+func closedMarker(s *state, env env, r compaction.Record) transcript.Item {
+	it := compactionItem(env, r)
+	if at := s.startedAt(it.ID); !at.IsZero() {
+		it.StartedAt = at
+	}
+	it.CompletedAt = env.now
+	return it
+}
+
+// endCompactTurn ends the turn of a manual compaction: a refusal or a failure
+// reaches clients as the turn's error, because an error reply would end the
+// codex TUI (codex 0.171, observed).
+func endCompactTurn(env env, turn transcript.Turn, r compaction.Record) []Payload {
+	turn.CompletedAt, turn.Status = env.now, transcript.TurnCompleted
+	status := StatusChanged{Status: StatusIdle}
+	switch *r.Outcome {
+	case compaction.Completed:
+		return []Payload{status, TurnCompleted{Turn: turn}}
+	case compaction.Unchanged:
+		return []Payload{WarningRaised{Message: outcomeText(r)}, status, TurnCompleted{Turn: turn}}
+	case compaction.Cancelled, compaction.Interrupted:
+		turn.Status = transcript.TurnInterrupted
+		return []Payload{status, TurnCompleted{Turn: turn}}
+	case compaction.Refused, compaction.Denied, compaction.Failed, compaction.Uncertain:
+		turn.Status = transcript.TurnFailed
+		turn.Error = &transcript.TurnError{Message: outcomeText(r), Code: outcomeCode(r)}
+		return []Payload{status, ErrorRaised{TurnID: turn.ID, Error: *turn.Error}, TurnCompleted{Turn: turn}}
+	}
+	panic("threads: unknown outcome " + string(*r.Outcome))
+}
+
+// sideNote tells of a compaction inside a turn that goes on whatever came of it.
+func sideNote(r compaction.Record) []Payload {
+	if *r.Outcome == compaction.Completed {
+		return nil
+	}
+	return []Payload{WarningRaised{Message: outcomeText(r)}}
+}
+
+// outcomeText is the sentence about an outcome that people read.
+func outcomeText(r compaction.Record) string {
+	text := "compaction " + string(*r.Outcome)
+	if r.Code != nil {
+		text += " (" + *r.Code + ")"
+	}
+	if r.Reason != nil {
+		text += ": " + *r.Reason
+	}
+	if r.Remedy != nil {
+		text += "; " + *r.Remedy
+	}
+	return text
+}
+
+func outcomeCode(r compaction.Record) string {
+	if r.Code != nil {
+		return *r.Code
+	}
+	return string(*r.Outcome)
+}
+
+// recoverThread ends what a killed process left open. It is the first command of every
+// actor and does nothing if the thread was at rest.
+type recoverThread struct{ partial map[transcript.ItemID]string }
+
+func (c recoverThread) decide(s *state, env env) (decision, error) {
+	var ps []Payload
+	if r := s.running(); r != nil {
+		end := endCompaction{id: r.CompactionID, verdict: compaction.Verdict{
+			Outcome: compaction.Interrupted, Code: "restart", Reason: "the server stopped while the compaction was open",
+		}}
+		if r.Route != nil {
+			end.verdict.Route = *r.Route
+		}
+		d, err := end.decide(s, env)
+		if err != nil {
+			return decision{}, err
+		}
+		ps = d.payloads
+	}
+	if turn := s.activeTurn(); turn != nil && turn.Kind == transcript.TurnUser {
+		d, err := endTurn{turn: turn.ID, stopped: true, partial: c.partial}.decide(s, env)
+		if err != nil {
+			return decision{}, err
+		}
+		ps = append(ps, d.payloads...)
+	}
+	return decision{payloads: ps}, nil
+}

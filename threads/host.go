@@ -1,0 +1,107 @@
+package threads
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/plimsoll-dev/plimsoll/adapters"
+	"github.com/plimsoll-dev/plimsoll/threads/fault"
+	"github.com/plimsoll-dev/plimsoll/threads/transcript"
+)
+
+// host is what a session of one turn sees of the server. It holds nothing: every
+// call goes to the actor's mailbox, but for streamed text, which goes straight
+// to the hub.
+type host struct {
+	a    *actor
+	turn transcript.TurnID
+}
+
+var _ adapters.Host = (*host)(nil)
+
+// Context implements adapters.Host.
+func (h *host) Context(ctx context.Context) (adapters.Context, error) {
+	v, err := h.a.send(ctx, message{cmd: stepBoundary{h.turn}})
+	if err != nil {
+		return adapters.Context{}, err
+	}
+	return v.(adapters.Context), nil
+}
+
+// Emit implements adapters.Host.
+func (h *host) Emit(ctx context.Context, updates ...adapters.Update) error {
+	var batch []adapters.Update
+	flush := func() error {
+		if len(batch) == 0 {
+			return nil
+		}
+		_, err := h.a.send(ctx, message{cmd: report{h.turn, batch}})
+		batch = nil
+		return err
+	}
+	for _, u := range updates {
+		d, ok := u.(adapters.TextDelta)
+		if !ok {
+			batch = append(batch, u)
+			continue
+		}
+		if err := flush(); err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		if _, err := h.a.svc.hub.Extend(string(h.a.id), string(d.Item), d.Text); err != nil {
+			return fmt.Errorf("stream text of item %s: %w", d.Item, err)
+		}
+	}
+	return flush()
+}
+
+// Tool implements adapters.Host. A tool that does not exist, fails or panics
+// gives the model a result that says so.
+func (h *host) Tool(ctx context.Context, call transcript.Item) (transcript.ToolResult, error) {
+	body, ok := call.Body.(transcript.ToolCall)
+	if !ok {
+		return transcript.ToolResult{}, fmt.Errorf("item %s is no tool call", call.ID)
+	}
+	result := h.runTool(ctx, body)
+	result.CallID = body.CallID
+	if err := ctx.Err(); err != nil {
+		return transcript.ToolResult{}, context.Cause(ctx)
+	}
+	_, err := h.a.send(ctx, message{cmd: answerCall{h.turn, call.ID, result}})
+	return result, err
+}
+
+func (h *host) runTool(ctx context.Context, call transcript.ToolCall) transcript.ToolResult {
+	tools := h.a.svc.cfg.Tools
+	tool, ok := tools[call.Name]
+	if !ok {
+		names := strings.Join(slices.Sorted(maps.Keys(tools)), ", ")
+		if names == "" {
+			names = "none"
+		}
+		return failedResult(fmt.Sprintf("there is no tool %q; available: %s", call.Name, names))
+	}
+	var result transcript.ToolResult
+	err := guard(func() (err error) {
+		result, err = tool(ctx, call)
+		return err
+	})
+	if err != nil {
+		h.a.svc.log.Warn("tool failed", "thread", h.a.id, "tool", call.Name, "err", err)
+		return failedResult(fmt.Sprintf("tool %q failed: %s", call.Name, fault.MessageOf(err)))
+	}
+	return result
+}
+
+func failedResult(text string) transcript.ToolResult {
+	return transcript.ToolResult{IsError: true, Output: transcript.TextParts(text)}
+}
+
+// NewItemID implements adapters.Host.
+func (h *host) NewItemID() transcript.ItemID { return transcript.ItemID(h.a.svc.newID()) }
