@@ -1,0 +1,481 @@
+package events
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"time"
+	"unicode/utf8"
+)
+
+// A FollowQuery says what to follow and from where.
+type FollowQuery struct {
+	Thread    string        // "" means all threads
+	After     *Cursor       // nil means from the beginning
+	Heartbeat time.Duration // after so much silence; 0 means never
+}
+
+// A Kind says what a Message is.
+type Kind uint8
+
+// The kinds of messages.
+const (
+	KindEvent     Kind = iota + 1 // Event and, if it is one, Repeat
+	KindDelta                     // Delta
+	KindLive                      // the backlog is over; once per sequence
+	KindReset                     // Reset: the cursor cannot be served; the sequence ends
+	KindHeartbeat                 // nothing happened
+)
+
+// A Message is one step of following. Cursor is where the follower is after
+// it; for a reset, the oldest position that can be followed from.
+type Message struct {
+	Kind   Kind
+	Cursor Cursor
+	Event  Event
+	Repeat bool // an event before the cursor, that opened an item which is still open
+	Delta  Delta
+	Reset  *Reset
+}
+
+// A Delta is a piece of the text of an item.
+type Delta struct {
+	Opened *Event // the event that opened the item
+	Item   string
+	Offset int64 // of its first byte in the item's text, which is UTF-8
+	Text   string
+}
+
+// readLimit is how many events a follower reads at once.
+const readLimit = 256
+
+// Follow returns the events after a cursor and then what happens, until ctx
+// ends or the caller stops. The sequence ends after a reset, after the deletion
+// event of a deleted thread, and with an error: ErrNotFound for an unknown
+// thread, ErrClosed when the hub closes, or what the journal returned.
+//
+// An item that is open when following begins and was opened before the cursor
+// is told first, by a repeat of its opening event and one delta from offset 0.
+func (h *Hub) Follow(ctx context.Context, q FollowQuery) iter.Seq2[Message, error] {
+	return func(yield func(Message, error) bool) {
+		f := &follower{hub: h, thread: q.Thread, beat: q.Heartbeat, yield: yield}
+		open, err := f.attach(ctx)
+		if err == nil {
+			defer f.detach()
+			err = f.run(ctx, q.After, open)
+		}
+		if err != nil && ctx.Err() == nil && !errors.Is(err, errStop) {
+			yield(Message{}, err)
+		}
+	}
+}
+
+// Head returns the cursor of the newest event of a thread, or of all threads
+// for "".
+func (h *Hub) Head(ctx context.Context, thread string) (Cursor, error) {
+	if thread != "" {
+		info, err := h.journal.Info(ctx, thread)
+		return Cursor{info.JournalID, info.Head}, err
+	}
+	_, head, err := h.bounds(ctx)
+	return Cursor{h.journal.ID(), head}, err
+}
+
+// bounds returns the oldest and the newest position of all threads.
+func (h *Hub) bounds(ctx context.Context) (oldest, head int64, err error) {
+	_, head, err = h.journal.ReadAll(ctx, 0, 0)
+	for reset := (*Reset)(nil); errors.As(err, &reset) && reset.Oldest > oldest; {
+		oldest = reset.Oldest
+		_, head, err = h.journal.ReadAll(ctx, oldest, 0)
+	}
+	return oldest, head, err
+}
+
+// errStop ends a follower whose sequence is over.
+var errStop = errors.New("events: the sequence is over")
+
+// A follower is one running Follow.
+type follower struct {
+	hub    *Hub
+	thread string
+	beat   time.Duration
+	yield  func(Message, error) bool
+
+	stream *stream
+	cursor Cursor
+	target int64 // where the backlog ends
+	live   bool
+	items  []sentText
+	quiet  bool // nothing was delivered since the heartbeat timer was set
+}
+
+// A sentText is an item whose opening was delivered and whose closing was not.
+type sentText struct {
+	opened *Event
+	item   string
+	offset int
+}
+
+// attach registers the follower at a moment at which everything committed is
+// published. It returns the items that are open then, oldest first.
+func (f *follower) attach(ctx context.Context) (open []sentText, err error) {
+	h := f.hub
+	h.commits.Lock()
+	defer h.commits.Unlock()
+	if f.stream, err = h.join(ctx, f.thread); err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f.target = f.stream.head
+	if f.thread != "" {
+		return appendOpen(nil, h.texts[f.thread]), nil
+	}
+	for _, t := range h.texts {
+		open = appendOpen(open, t)
+	}
+	slices.SortFunc(open, func(a, b sentText) int { return cmp.Compare(a.opened.Pos, b.opened.Pos) })
+	return open, nil
+}
+
+func appendOpen(open []sentText, t *texts) []sentText {
+	if t != nil {
+		for _, o := range t.items {
+			open = append(open, sentText{opened: &o.opened, item: o.item})
+		}
+	}
+	return open
+}
+
+// join returns the stream of a thread with one more follower, asking the
+// journal if it had none. The caller holds h.commits for writing, so that
+// nothing is published meanwhile.
+func (h *Hub) join(ctx context.Context, thread string) (*stream, error) {
+	if s := h.joinLive(thread); s != nil {
+		return s, nil
+	}
+	s := &stream{refs: 1}
+	if thread == "" {
+		_, head, err := h.bounds(ctx)
+		if err != nil {
+			return nil, err
+		}
+		s.id, s.head = h.journal.ID(), head
+	} else {
+		info, err := h.journal.Info(ctx, thread)
+		if err != nil {
+			return nil, err
+		}
+		s.id, s.head, s.ended = info.JournalID, info.Head, info.Deleted
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.streams[thread] = s
+	return s, nil
+}
+
+func (h *Hub) joinLive(thread string) *stream {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.streams[thread]
+	if s != nil {
+		s.refs++
+	}
+	return s
+}
+
+func (f *follower) detach() {
+	h := f.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if f.stream.refs--; f.stream.refs == 0 {
+		delete(h.streams, f.thread)
+	}
+}
+
+func (f *follower) run(ctx context.Context, after *Cursor, open []sentText) error {
+	f.cursor = Cursor{Journal: f.stream.id}
+	if after != nil {
+		if after.Journal != f.stream.id {
+			return f.reset(ctx, &Reset{Reason: ResetJournalChanged})
+		}
+		f.cursor = *after
+	}
+	// Only the journal can say that a cursor is not served.
+	first, err := f.firstRead(ctx)
+	if err != nil {
+		return err
+	}
+	if err := f.repeat(open); err != nil {
+		return err
+	}
+	if err := f.deliver(first); err != nil {
+		return err
+	}
+	var timer *time.Timer
+	if f.beat > 0 {
+		timer = time.NewTimer(f.beat)
+		defer timer.Stop()
+	}
+	for {
+		if err := f.step(ctx, timer); err != nil {
+			return err
+		}
+	}
+}
+
+func (f *follower) firstRead(ctx context.Context) ([]entry, error) {
+	if f.cursor.N == f.target {
+		return nil, nil
+	}
+	return f.read(ctx)
+}
+
+// step delivers what there is, or waits for something.
+func (f *follower) step(ctx context.Context, timer *time.Timer) error {
+	if err := f.over(ctx); err != nil {
+		return err
+	}
+	v := f.look()
+	if f.cursor.N >= f.target && f.cursor.N < v.head {
+		// The backlog is over, although there is more already.
+		if err := f.goLive(); err != nil {
+			return err
+		}
+	}
+	switch {
+	case len(v.entries) > 0:
+		return f.deliver(v.entries)
+	case v.behind:
+		entries, err := f.read(ctx)
+		if err != nil {
+			return err
+		}
+		if len(entries) == 0 {
+			f.cursor.N = v.head // what was there is deleted
+		}
+		return f.deliver(entries)
+	}
+	for _, d := range v.deltas {
+		if err := f.send(Message{Kind: KindDelta, Delta: d.delta()}); err != nil {
+			return err
+		}
+	}
+	if err := f.goLive(); err != nil {
+		return err
+	}
+	if v.ended {
+		return errStop
+	}
+	return f.wait(ctx, v.changed, timer)
+}
+
+func (f *follower) over(ctx context.Context) error {
+	select {
+	case <-f.hub.done:
+		return ErrClosed
+	default:
+		return ctx.Err()
+	}
+}
+
+// A view is what a follower sees in one moment.
+type view struct {
+	changed <-chan struct{}
+	entries []entry // next, if they are at hand
+	behind  bool    // there are events that are not
+	head    int64
+	deltas  []piece // if there is nothing else
+	ended   bool
+}
+
+// A piece is a delta that has not been copied yet.
+type piece struct {
+	sentText
+	text []byte
+}
+
+func (p *piece) delta() Delta {
+	return Delta{Opened: p.opened, Item: p.item, Offset: int64(p.offset), Text: string(p.text)}
+}
+
+func (f *follower) look() view {
+	h, s := f.hub, f.stream
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	v := view{changed: s.changed(), head: s.head}
+	if f.cursor.N < s.head {
+		var ok bool
+		v.entries, ok = s.tail.after(f.cursor.N, readLimit)
+		v.behind = !ok
+		return v
+	}
+	v.deltas = f.pieces()
+	v.ended = s.ended
+	return v
+}
+
+// pieces returns what the follower lacks of the texts it follows, and counts
+// it as sent. The caller holds Hub.mu.
+func (f *follower) pieces() (out []piece) {
+	for i := range f.items {
+		it := &f.items[i]
+		o := f.hub.find(it.opened.Thread, it.item)
+		if o == nil || o.opened.Seq != it.opened.Seq || o.ready <= it.offset {
+			continue
+		}
+		out = append(out, piece{*it, o.buf[it.offset:o.ready:o.ready]})
+		it.offset = o.ready
+	}
+	return out
+}
+
+// read asks the journal for the next events. A cursor that it does not serve
+// ends the sequence.
+func (f *follower) read(ctx context.Context) ([]entry, error) {
+	var evs []Event
+	var err error
+	if f.thread == "" {
+		evs, _, err = f.hub.journal.ReadAll(ctx, f.cursor.N, readLimit)
+	} else {
+		evs, err = f.hub.journal.Read(ctx, f.thread, f.cursor.N, readLimit)
+	}
+	if reset := (*Reset)(nil); errors.As(err, &reset) {
+		return nil, f.reset(ctx, reset)
+	}
+	entries := make([]entry, len(evs))
+	for i, e := range evs {
+		entries[i] = entry{e, f.hub.textOf(e)}
+	}
+	return entries, err
+}
+
+// reset tells that the cursor is not served, with the oldest one that is.
+func (f *follower) reset(ctx context.Context, r *Reset) error {
+	oldest := int64(0)
+	if f.thread == "" {
+		var err error
+		if oldest, _, err = f.hub.bounds(ctx); err != nil {
+			return err
+		}
+	} else {
+		info, err := f.hub.journal.Info(ctx, f.thread)
+		if err != nil {
+			return err
+		}
+		oldest = info.Oldest - 1
+	}
+	f.cursor = Cursor{f.stream.id, oldest}
+	if err := f.send(Message{Kind: KindReset, Reset: &Reset{Reason: r.Reason, Oldest: oldest}}); err != nil {
+		return err
+	}
+	return errStop
+}
+
+// repeat tells the items that were opened before the cursor and are open.
+func (f *follower) repeat(open []sentText) error {
+	for _, o := range open {
+		if f.position(o.opened) > f.cursor.N {
+			continue
+		}
+		if err := f.send(Message{Kind: KindEvent, Event: *o.opened, Repeat: true}); err != nil {
+			return err
+		}
+		f.items = append(f.items, o)
+		f.hub.mu.Lock()
+		pieces := f.pieces()
+		f.hub.mu.Unlock()
+		for _, p := range pieces {
+			if err := f.send(Message{Kind: KindDelta, Delta: p.delta()}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (f *follower) position(e *Event) int64 {
+	if f.thread == "" {
+		return e.Pos
+	}
+	return e.Seq
+}
+
+func (f *follower) deliver(entries []entry) error {
+	for i := range entries {
+		e := &entries[i]
+		if e.change.Op == TextCloses {
+			if err := f.rest(e); err != nil {
+				return err
+			}
+		}
+		f.cursor.N = f.position(&e.Event)
+		if err := f.send(Message{Kind: KindEvent, Event: e.Event}); err != nil {
+			return err
+		}
+		if e.change.Op == TextOpens {
+			opened := e.Event
+			f.items = append(f.items, sentText{opened: &opened, item: e.change.Item})
+		}
+	}
+	return nil
+}
+
+// rest delivers what a follower lacks of a text before its closing event.
+func (f *follower) rest(e *entry) error {
+	for i, it := range f.items {
+		if it.item != e.change.Item || it.opened.Thread != e.Thread {
+			continue
+		}
+		f.items = append(f.items[:i], f.items[i+1:]...)
+		text := e.change.Text
+		if it.offset >= len(text) || !utf8.RuneStart(text[it.offset]) {
+			return nil
+		}
+		return f.send(Message{Kind: KindDelta, Delta: Delta{
+			Opened: it.opened, Item: it.item, Offset: int64(it.offset), Text: text[it.offset:]}})
+	}
+	return nil
+}
+
+func (f *follower) goLive() error {
+	if f.live {
+		return nil
+	}
+	f.live = true
+	return f.send(Message{Kind: KindLive})
+}
+
+func (f *follower) send(m Message) error {
+	m.Cursor = f.cursor
+	f.quiet = false
+	if !f.yield(m, nil) {
+		return errStop
+	}
+	return nil
+}
+
+// wait waits for a change, and tells the client that it is still there when
+// there is none.
+func (f *follower) wait(ctx context.Context, changed <-chan struct{}, timer *time.Timer) error {
+	var beat <-chan time.Time
+	if timer != nil {
+		beat = timer.C
+		if !f.quiet {
+			f.quiet = true
+			timer.Reset(f.beat)
+		}
+	}
+	select {
+	case <-changed:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-f.hub.done:
+		return ErrClosed
+	case <-beat:
+		return f.send(Message{Kind: KindHeartbeat})
+	}
+}

@@ -1,0 +1,91 @@
+package events
+
+// An entry is an event with what it does to a text.
+type entry struct {
+	Event
+	change TextChange
+}
+
+func seqOf(e *Event) int64 { return e.Seq }
+func posOf(e *Event) int64 { return e.Pos }
+
+// A stream is what the followers of one thread, or of all threads, share.
+// Hub.mu guards it.
+type stream struct {
+	refs   int    // followers
+	id     string // names the journal in cursors
+	head   int64  // newest position published
+	ended  bool   // the thread was deleted
+	tail   tail
+	signal chan struct{}
+}
+
+// changed returns a channel that is closed at the next change. A follower
+// takes it before it reads, so that no change falls between the two.
+func (s *stream) changed() <-chan struct{} {
+	if s.signal == nil {
+		s.signal = make(chan struct{})
+	}
+	return s.signal
+}
+
+func (s *stream) wake() {
+	if s.signal != nil {
+		close(s.signal)
+		s.signal = nil
+	}
+}
+
+func (s *stream) publish(entries []entry, pos func(*Event) int64) {
+	for i := range entries {
+		n := pos(&entries[i].Event)
+		s.head = max(s.head, n)
+		s.tail.add(entries[i], n)
+	}
+	s.wake()
+}
+
+// A tail keeps the newest events of a stream, as a cache of the journal: all
+// there are with a position in (from, to].
+type tail struct {
+	from, to int64
+	entries  []entry // only ever appended to: slices of it stay as they are
+	bytes    int
+}
+
+const (
+	tailEntries = 256
+	tailBytes   = 128 << 10
+)
+
+func (t *tail) reset() { *t = tail{} }
+
+func (t *tail) add(e entry, pos int64) {
+	if pos <= t.to {
+		return // published late: it is in the journal
+	}
+	if pos != t.to+1 || len(t.entries) == 0 {
+		*t = tail{from: pos - 1}
+	}
+	t.to = pos
+	t.entries = append(t.entries, e)
+	t.bytes += e.size()
+	for len(t.entries) > tailEntries || t.bytes > tailBytes {
+		t.bytes -= t.entries[0].size()
+		t.entries = t.entries[1:]
+		t.from++
+	}
+}
+
+func (e *entry) size() int { return len(e.Data) + len(e.change.Text) }
+
+// after returns up to limit events after a position, or false if it does not
+// have them all.
+func (t *tail) after(pos int64, limit int) ([]entry, bool) {
+	if pos < t.from || pos > t.to {
+		return nil, false
+	}
+	rest := t.entries[pos-t.from:]
+	n := min(limit, len(rest))
+	return rest[:n:n], true
+}
