@@ -129,9 +129,9 @@ func TestAnswers(t *testing.T) {
 			want:   []string{"我的上下文没有提到", "长颈鹿"},
 		},
 		{
-			name: "Japanese", ask: "デプロイキーはどこですか？",
-			bodies: []transcript.Body{user("デプロイキーは保管庫にあります。"), user("天気は晴れです。")},
-			want:   []string{"From my context", "保管庫"}, never: []string{"天気"},
+			name: "Japanese", ask: "鍵の保管場所はどこですか？",
+			bodies: []transcript.Body{user("鍵の保管場所は金庫です。"), user("天気は晴れです。")},
+			want:   []string{"From my context", "金庫"}, never: []string{"天気"},
 		},
 		{
 			name: "German", ask: "Wo liegt der Schlüssel?",
