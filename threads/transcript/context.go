@@ -50,8 +50,8 @@ type Transcript struct {
 func (t *Transcript) Epoch() int { return len(t.Boundaries) }
 
 // Context returns the context of an epoch: for a past one as it was when the
-// next boundary was drawn, for the current one as it is now. Items that exist
-// only for the timeline (ContextCompaction) are not part of any context.
+// next boundary was drawn, for the current one as it is now. Items that models do
+// not see (InContext) are part of none.
 func (t *Transcript) Context(epoch int) ([]Entry, error) {
 	if epoch < 0 || epoch > len(t.Boundaries) {
 		return nil, fmt.Errorf("epoch %d does not exist: the thread has epochs 0 to %d", epoch, len(t.Boundaries))
@@ -93,8 +93,25 @@ func appendWhole(entries []Entry, items []Item) []Entry {
 	return entries
 }
 
-// InContext reports whether an item is sent to models at all.
-func InContext(it Item) bool { return it.Body.Kind() != KindContextCompaction }
+// InContext reports whether an item is sent to models: all but the markers of
+// the timeline, texts that are empty (as they are while they are streamed) and
+// work that is still in progress.
+func InContext(it Item) bool {
+	switch b := it.Body.(type) {
+	case ContextCompaction:
+		return false
+	case AgentMessage:
+		return b.Text != ""
+	case Reasoning:
+		return b.Text != ""
+	case Command:
+		return b.Status != "inProgress"
+	case FileChange:
+		return b.Status != "inProgress"
+	default:
+		return true
+	}
+}
 
 // Render returns the item as k says: whole, or with its text replaced. A tool
 // call keeps its name and id and gets the text as the argument "clipped", so

@@ -1,0 +1,3 @@
+package threads_test
+
+func crashChild() bool { return false }

@@ -1,0 +1,165 @@
+package session_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/plimsoll-dev/plimsoll/threads/importer/session"
+	"github.com/plimsoll-dev/plimsoll/threads/transcript"
+)
+
+func call(id string) transcript.Body {
+	return transcript.ToolCall{CallID: transcript.CallID(id), Name: "Read", Arguments: []byte(`{}`)}
+}
+
+func result(id string) transcript.Body {
+	return transcript.ToolResult{CallID: transcript.CallID(id), Output: transcript.TextParts("ok")}
+}
+
+func user(s string) transcript.Body { return transcript.UserMessage{Content: transcript.TextParts(s)} }
+
+func add(b *session.Builder, bodies ...transcript.Body) {
+	for _, body := range bodies {
+		b.Add(session.Ref{Line: b.Len() + 1}, time.Time{}, body)
+	}
+}
+
+func finish(t rapid.TB, b *session.Builder) *session.Session {
+	t.Helper()
+	s, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestACallAnsweredAfterTheBoundaryIsKept: the result would have no call in the
+// context of the epoch.
+func TestACallAnsweredAfterTheBoundaryIsKept(t *testing.T) {
+	b := session.NewBuilder("test", session.Limits{})
+	add(b, user("go"), call("a"))
+	b.Compaction(session.Ref{Record: "c"}, time.Time{}, nil)
+	add(b, result("a"))
+	s := finish(t, b)
+	if k := s.Transcript.Boundaries[0].Kept; len(k) != 1 || k[0].ItemID != s.Transcript.Items[1].ID || len(s.Warnings) != 1 {
+		t.Errorf("kept %v, warnings %v", k, s.Warnings)
+	}
+}
+
+// TestNoBoundarySeparatesAPair draws files with reused call ids, orphans, open
+// calls and arbitrary kept ranges, and looks at the pairs of every epoch.
+func TestNoBoundarySeparatesAPair(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := session.NewBuilder("test", session.Limits{})
+		add(b, user("go"))
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			id := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "id")
+			switch rapid.IntRange(0, 3).Draw(t, "step") {
+			case 0:
+				add(b, call(id))
+			case 1:
+				add(b, result(id))
+			case 2:
+				b.Prompt()
+				add(b, user(id))
+			case 3:
+				kept := rapid.SliceOfDistinct(rapid.IntRange(0, b.Len()-1), rapid.ID).Draw(t, "kept")
+				b.Compaction(session.Ref{}, time.Time{}, kept)
+			}
+		}
+		s := finish(t, b)
+		orphans := unanswerable(s.Transcript.Items)
+		for epoch := 1; epoch <= s.Transcript.Epoch(); epoch++ {
+			entries, err := s.Transcript.Context(epoch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			open := map[transcript.CallID]int{}
+			for _, e := range entries {
+				switch body := e.Item.Body.(type) {
+				case transcript.ToolCall:
+					open[body.CallID]++
+				case transcript.ToolResult:
+					if orphans[e.Item.ID] {
+						continue
+					}
+					if open[body.CallID]--; open[body.CallID] < 0 {
+						t.Fatalf("epoch %d has the result %s without its call", epoch, e.Item.ID)
+					}
+				}
+			}
+		}
+	})
+}
+
+// unanswerable are the results that no call of the file can own.
+func unanswerable(items []transcript.Item) map[transcript.ItemID]bool {
+	open, orphans := map[transcript.CallID]int{}, map[transcript.ItemID]bool{}
+	for _, it := range items {
+		switch body := it.Body.(type) {
+		case transcript.ToolCall:
+			open[body.CallID]++
+		case transcript.ToolResult:
+			if open[body.CallID] == 0 {
+				orphans[it.ID] = true
+			} else {
+				open[body.CallID]--
+			}
+		}
+	}
+	return orphans
+}
+
+func TestTurnStatusFollowsWhatHappenedToTheCalls(t *testing.T) {
+	say := transcript.AgentMessage{Text: "done"}
+	for name, c := range map[string]struct {
+		items []transcript.Body
+		want  transcript.TurnStatus
+	}{
+		"answered":                        {[]transcript.Body{call("a"), result("a")}, transcript.TurnCompleted},
+		"open at the end":                 {[]transcript.Body{call("a")}, transcript.TurnInterrupted},
+		"one of two open":                 {[]transcript.Body{call("a"), call("b"), result("b")}, transcript.TurnInterrupted},
+		"open, but the agent went on":     {[]transcript.Body{call("a"), say}, transcript.TurnCompleted},
+		"a reused id, the second is open": {[]transcript.Body{call("a"), result("a"), say, call("a")}, transcript.TurnInterrupted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := session.NewBuilder("test", session.Limits{})
+			add(b, user("go"))
+			add(b, c.items...)
+			if got := finish(t, b).Transcript.Turns[0].Status; got != c.want {
+				t.Errorf("status %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestIdsOfFilesAreNotTrusted(t *testing.T) {
+	b := session.NewBuilder("test", session.Limits{})
+	ids := map[transcript.ItemID]bool{}
+	for _, record := range []string{"ok", "ok", "", "", "a/b", "x\ny", strings.Repeat("z", 500), "ok-1", "é"} {
+		for block := range 2 {
+			id := b.Add(session.Ref{Record: record, Block: block}, time.Time{}, user("same"))
+			if ids[id] || strings.ContainsAny(string(id), "/\né") || len(id) > 128 {
+				t.Errorf("record %.10q, block %d: id %.40q", record, block, id)
+			}
+			ids[id] = true
+		}
+	}
+}
+
+func TestSkippedKindsAreBounded(t *testing.T) {
+	b := session.NewBuilder("test", session.Limits{})
+	for n := range 5000 {
+		b.Skip(strings.Repeat("k", n%100) + string(rune('a'+n%26)))
+	}
+	sum := 0
+	for _, n := range b.Session().Skipped {
+		sum += n
+	}
+	if sum != 5000 || len(b.Session().Skipped) > 201 {
+		t.Errorf("%d counted in %d kinds", sum, len(b.Session().Skipped))
+	}
+}
