@@ -3,6 +3,8 @@ package protocol
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 )
 
 // ThreadItem is one step of a conversation: one of the variants, told apart by
@@ -50,6 +52,19 @@ var itemDecoders = map[string]func([]byte) (ItemVariant, error){
 	ImageViewItem{}.itemType():         decodeItem[ImageViewItem],
 	HookPromptItem{}.itemType():        decodeItem[HookPromptItem],
 	ContextCompactionItem{}.itemType(): decodeItem[ContextCompactionItem],
+}
+
+// ItemVariants lists the variants in the order of their type.
+func ItemVariants() []ItemVariant {
+	var all []ItemVariant
+	for _, name := range slices.Sorted(maps.Keys(itemDecoders)) {
+		v, err := itemDecoders[name]([]byte("{}"))
+		if err != nil { // an empty object decodes into every struct
+			panic(err)
+		}
+		all = append(all, v)
+	}
+	return all
 }
 
 func decodeItem[V ItemVariant](b []byte) (ItemVariant, error) {

@@ -103,7 +103,7 @@ type AgentMessageDeltaParams struct {
 	Delta    string `json:"delta"`
 	// Offset is the position of delta in the item's text, in bytes of UTF-8: what
 	// a client already has beyond it, it can drop. Not in codex.
-	Offset int `json:"offset"`
+	Offset int64 `json:"offset"`
 }
 
 // ReasoningSummaryTextDeltaParams: an open reasoning has more text.
@@ -115,7 +115,7 @@ type ReasoningSummaryTextDeltaParams struct {
 	// SummaryIndex is the element of summary that grows; always 0 here.
 	SummaryIndex int `json:"summaryIndex"`
 	// Offset is the position of delta in that element, in bytes of UTF-8. Not in codex.
-	Offset int `json:"offset"`
+	Offset int64 `json:"offset"`
 }
 
 // PlanUpdatedParams: the agent has a new plan.
@@ -183,14 +183,15 @@ type StreamLiveParams struct {
 	Cursor string `json:"cursor"`
 }
 
-// StreamResetParams: the cursor cannot be served. The stream ends; read the
-// thread again and follow from its asOf.
+// StreamResetParams: the cursor cannot be served, and the stream ends. Read the
+// thread again and follow from its asOf, or follow everything that is kept.
 type StreamResetParams struct {
 	// Reason: the cursor is of another journal, is beyond the newest event, or
 	// events after it were trimmed.
 	Reason string `json:"reason" enum:"journalChanged,ahead,expired"`
-	// Oldest is the oldest position that can be read after; 0 unless expired.
+	// Oldest is the number in cursor.
 	Oldest int64 `json:"oldest"`
-	// Cursor is the newest position there is.
+	// Cursor is the oldest position that can be followed from: from there on
+	// nothing is missing.
 	Cursor string `json:"cursor"`
 }

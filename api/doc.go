@@ -1,0 +1,20 @@
+// Package api is the door: what clients see of the server, over HTTP.
+//
+// methods.go is the table of everything that can be asked for, problem.go the
+// table of everything that can go wrong, wire.go the one mapping from what the
+// journal says to what the wire says. A request passes, in this order: recover,
+// request id, Host, Origin, limits, token, route, parameters, method.
+//
+// Guarantees:
+//
+//   - A request reaches a method only with a known Host, no or a listed Origin,
+//     the right token (a private unix socket needs none of the three), and
+//     parameters that are exactly of the method's type: no unknown member, no
+//     member twice, no wrong type is ever let through or guessed at.
+//   - Every error is application/problem+json and names what was wrong and what
+//     is allowed; an unknown error reveals nothing but a request id.
+//   - Streams never drop an event and never slow down anybody else: a client
+//     that does not read for 10 s is disconnected and resumes by its cursor.
+//   - Disconnecting cancels no turn.
+//   - No memory, time or depth that a request can claim is unbounded.
+package api

@@ -1,0 +1,64 @@
+package api
+
+import (
+	"strings"
+
+	"github.com/plimsoll-dev/plimsoll/threads/transcript"
+)
+
+// Input is what the user says: a plain text, or codex's list of parts.
+type Input []InputPart
+
+// InputPart is a piece of an input.
+type InputPart struct {
+	Type string `json:"type" enum:"text"`
+	Text string `json:"text"`
+	// TextElements is codex's markup of the text; accepted and not used.
+	TextElements []TextElement `json:"text_elements,omitempty" max:"1000"`
+}
+
+// TextElement is a marked range of a text.
+type TextElement struct {
+	ByteRange   ByteRange `json:"byteRange"`
+	Placeholder *string   `json:"placeholder,omitempty"`
+}
+
+// ByteRange is a range of a text in bytes of UTF-8.
+type ByteRange struct {
+	Start int `json:"start" min:"0"`
+	End   int `json:"end" min:"0"`
+}
+
+// maxParts bounds an Input.
+const maxParts = 64
+
+func (in *Input) fromValue(v value, path string) error {
+	switch v.kind {
+	case kindString:
+		*in = Input{{Type: "text", Text: v.text}}
+	case kindArray:
+		var parts []InputPart
+		if err := assignValue(v, &parts, constraint{min: ptr(int64(1)), max: ptr(int64(maxParts))}, path); err != nil {
+			return err
+		}
+		*in = parts
+	default:
+		return wrong(path, "a text or a list of parts", v)
+	}
+	for _, p := range *in {
+		if strings.TrimSpace(p.Text) != "" {
+			return nil
+		}
+	}
+	return invalid("field `%s`: want a text that is not blank", path)
+}
+
+func (in Input) parts() []transcript.Part {
+	parts := make([]transcript.Part, 0, len(in))
+	for _, p := range in {
+		parts = append(parts, transcript.Part{Type: transcript.PartText, Text: p.Text})
+	}
+	return parts
+}
+
+func ptr[T any](v T) *T { return &v }

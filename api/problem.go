@@ -1,0 +1,148 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+
+	"github.com/plimsoll-dev/plimsoll/events"
+	"github.com/plimsoll-dev/plimsoll/threads/fault"
+)
+
+// Problem is every error of REST: application/problem+json (RFC 9457).
+type Problem struct {
+	// Type names the code as a URN.
+	Type string `json:"type"`
+	// Title says what kind of problem it is, in few words.
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	// Detail says what was wrong and what is allowed.
+	Detail string `json:"detail"`
+	// Code says what the caller can do; the same on every door.
+	Code fault.Code `json:"code"`
+	// RequestID is in the server's log.
+	RequestID string `json:"requestId"`
+	// Data depends on the code: the record of a refused compaction, or the reason
+	// why a cursor cannot be served; null otherwise.
+	Data any `json:"data"`
+}
+
+// problems is what each fault is on the wire.
+var problems = map[fault.Code]struct {
+	status int
+	title  string
+}{
+	fault.Invalid:     {http.StatusBadRequest, "Invalid request"},
+	fault.NotFound:    {http.StatusNotFound, "Not found"},
+	fault.Conflict:    {http.StatusConflict, "Conflict"},
+	fault.Busy:        {http.StatusConflict, "Busy"},
+	fault.Denied:      {http.StatusForbidden, "Denied"},
+	fault.Refused:     {http.StatusConflict, "Refused"},
+	fault.TooLarge:    {http.StatusRequestEntityTooLarge, "Too large"},
+	fault.Overloaded:  {http.StatusTooManyRequests, "Overloaded"},
+	fault.Full:        {http.StatusInsufficientStorage, "Storage full"},
+	fault.Unavailable: {http.StatusServiceUnavailable, "Unavailable"},
+	fault.Corrupt:     {http.StatusInternalServerError, "Corrupt data"},
+	fault.Cancelled:   {http.StatusConflict, "Cancelled"},
+	fault.Internal:    {http.StatusInternalServerError, "Internal error"},
+}
+
+// A doorError is a fault of the door itself, which has a status of its own.
+type doorError struct {
+	status int
+	header [2]string // one header, if the name is set
+	fault  *fault.Error
+}
+
+func (e *doorError) Error() string { return e.fault.Error() }
+func (e *doorError) Unwrap() error { return e.fault }
+
+func refuse(status int, code fault.Code, format string, args ...any) *doorError {
+	return &doorError{status: status, fault: fault.New(code, format, args...)}
+}
+
+func (e *doorError) with(name, val string) *doorError {
+	e.header = [2]string{name, val}
+	return e
+}
+
+// resetData tells why a cursor cannot be served.
+type resetData struct {
+	Reason events.ResetReason `json:"reason"`
+	Oldest int64              `json:"oldest"`
+}
+
+// asFault gives the journal's own errors their code; all others keep theirs.
+func asFault(err error) error {
+	if _, ok := errors.AsType[*fault.Error](err); ok {
+		return err
+	}
+	if reset, ok := errors.AsType[*events.Reset](err); ok {
+		f := fault.Wrap(fault.Conflict, err, "the cursor cannot be served (%s): read again and continue from there", reset.Reason)
+		f.Data = resetData{reset.Reason, reset.Oldest}
+		return f
+	}
+	switch {
+	case errors.Is(err, events.ErrNotFound):
+		return fault.Wrap(fault.NotFound, err, "no such thread")
+	case errors.Is(err, events.ErrFull):
+		return fault.Wrap(fault.Full, err, "the database is full; nothing was changed")
+	case errors.Is(err, events.ErrClosed):
+		return fault.Wrap(fault.Unavailable, err, "the server is closing")
+	}
+	return err
+}
+
+// problemOf is the one place where errors become what clients see.
+func problemOf(err error, requestID string) (Problem, [2]string) {
+	err = asFault(err)
+	code := fault.CodeOf(err)
+	row, ok := problems[code]
+	if !ok {
+		code, row = fault.Internal, problems[fault.Internal]
+	}
+	p := Problem{
+		Type:      "urn:plimsoll:problem:" + string(code),
+		Title:     row.title,
+		Status:    row.status,
+		Detail:    fault.MessageOf(err),
+		Code:      code,
+		RequestID: requestID,
+	}
+	if f, ok := errors.AsType[*fault.Error](err); ok {
+		p.Data = f.Data
+	}
+	var header [2]string
+	if d, ok := errors.AsType[*doorError](err); ok {
+		p.Status, p.Title, header = d.status, http.StatusText(d.status), d.header
+	}
+	if code == fault.Overloaded || code == fault.Unavailable {
+		header = [2]string{"Retry-After", "1"}
+	}
+	return p, header
+}
+
+// fail answers a request with a problem. The cause goes to the log only.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	id := requestID(r.Context())
+	p, header := problemOf(err, id)
+	if header[0] != "" {
+		w.Header().Set(header[0], header[1])
+	}
+	level := slog.LevelDebug
+	if p.Status >= 500 {
+		level = slog.LevelError
+	}
+	s.log.LogAttrs(r.Context(), level, "request failed", slog.String("requestId", id),
+		slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Int("status", p.Status), slog.Any("error", err))
+	b, encErr := encode(p)
+	if encErr != nil {
+		s.log.LogAttrs(context.WithoutCancel(r.Context()), slog.LevelError, "encode problem", slog.String("requestId", id), slog.Any("error", encErr))
+		p.Data = nil
+		b, _ = encode(p) // without data a problem always encodes
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(p.Status)
+	s.write(w, r, b)
+}

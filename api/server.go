@@ -1,0 +1,165 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/plimsoll-dev/plimsoll/threads"
+)
+
+// Options is what a Server runs with.
+type Options struct {
+	Service *threads.Service
+	// Token returns the token that clients must send. It is called for each
+	// request, so that a rotated token counts at once. If it is nil, or returns
+	// the empty string, no request is let in.
+	Token func() string
+	// Hosts are names, without port, that clients may use for this server beside
+	// localhost, 127.0.0.1 and [::1].
+	Hosts []string
+	// Origins are the only values of the Origin header that are let in, such as
+	// http://127.0.0.1:4517.
+	Origins []string
+	Logger  *slog.Logger // nil: nothing is logged
+	Version string       // of this server, shown to clients
+}
+
+// Server answers requests. It is safe for concurrent use and owns no goroutine
+// beyond those of a Serve call.
+type Server struct {
+	svc     *threads.Service
+	token   func() string
+	hosts   []string
+	origins []string
+	log     *slog.Logger
+	version string
+	limits  limits
+
+	guarded http.Handler // for TCP
+	private http.Handler // for a unix socket that only its owner can open
+}
+
+// limits are the time-outs of the door.
+type limits struct {
+	header    time.Duration // to read the headers of a request
+	idle      time.Duration // between two requests of a connection
+	body      time.Duration // to read a JSON body; for a file, between two reads of it
+	write     time.Duration // for a client to take what was sent
+	heartbeat time.Duration // of streams
+	shutdown  time.Duration // for requests that run when a Serve call ends
+}
+
+var defaultLimits = limits{
+	header:    5 * time.Second,
+	idle:      120 * time.Second,
+	body:      30 * time.Second,
+	write:     10 * time.Second,
+	heartbeat: 15 * time.Second,
+	shutdown:  10 * time.Second,
+}
+
+// New returns a Server. It does nothing until it serves.
+func New(o Options) *Server {
+	s := &Server{
+		svc:     o.Service,
+		token:   o.Token,
+		hosts:   []string{"localhost", "127.0.0.1", "[::1]"},
+		origins: slices.Clone(o.Origins),
+		log:     o.Logger,
+		version: o.Version,
+		limits:  defaultLimits,
+	}
+	for _, h := range o.Hosts {
+		s.hosts = append(s.hosts, strings.ToLower(strings.TrimSuffix(h, ".")))
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.token == nil {
+		s.token = func() string { return "" }
+	}
+	routes := s.routes()
+	s.guarded = s.chain(routes, s.checkHost, s.checkOrigin, s.checkLimits, s.checkToken)
+	s.private = s.chain(routes, s.checkOrigin, s.checkLimits)
+	return s
+}
+
+// Handler serves clients that must prove themselves.
+func (s *Server) Handler() http.Handler { return s.guarded }
+
+// PrivateHandler serves the clients of a unix socket that only the owner of the
+// server can open: it checks neither Host nor token.
+func (s *Server) PrivateHandler() http.Handler { return s.private }
+
+// Serve answers the requests of a listener until ctx is done. It then ends the
+// open streams, gives running requests 10 s, and returns when nothing is left of
+// them. It closes the listener. Its error is why it stopped before ctx was done.
+func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	return s.serve(ctx, ln, s.guarded)
+}
+
+// ServePrivate is Serve with PrivateHandler.
+func (s *Server) ServePrivate(ctx context.Context, ln net.Listener) error {
+	return s.serve(ctx, ln, s.private)
+}
+
+// streamsKey holds the context that ends the streams of a Serve call.
+type streamsKey struct{}
+
+func (s *Server) serve(ctx context.Context, ln net.Listener, h http.Handler) error {
+	base := context.WithValue(context.WithoutCancel(ctx), streamsKey{}, ctx)
+	srv := &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: s.limits.header,
+		IdleTimeout:       s.limits.idle,
+		MaxHeaderBytes:    32 << 10,
+		BaseContext:       func(net.Listener) context.Context { return base },
+		ErrorLog:          log.New(logWriter{s.log}, "", 0),
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- srv.Serve(ln) }()
+	select {
+	case err := <-stopped:
+		return err
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.limits.shutdown)
+	defer cancel()
+	err := srv.Shutdown(grace)
+	if err != nil {
+		err = errors.Join(err, srv.Close())
+	}
+	if serveErr := <-stopped; !errors.Is(serveErr, http.ErrServerClosed) {
+		err = errors.Join(err, serveErr)
+	}
+	return err
+}
+
+// logWriter turns what net/http has to say into records of the log.
+type logWriter struct{ log *slog.Logger }
+
+func (w logWriter) Write(b []byte) (int, error) {
+	w.log.Debug("http server", slog.String("message", string(bytes.TrimSpace(b))))
+	return len(b), nil
+}
+
+// encode is how everything is written on every door: JSON on one line, < > & as
+// they are.
+func encode(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+}

@@ -1,0 +1,362 @@
+package api
+
+import (
+	"encoding/json"
+
+	"github.com/plimsoll-dev/plimsoll/api/protocol"
+	"github.com/plimsoll-dev/plimsoll/threads/compaction"
+	"github.com/plimsoll-dev/plimsoll/threads/transcript"
+)
+
+// The types of this file are the parameters and results of the methods. Members
+// without omitempty are required. The tags say what decode.go checks and what
+// openapi.yaml tells: min and max bound numbers, and the length of strings and
+// lists; enum lists what is allowed; in says where REST takes a member from
+// (path, query, header, or both for query and body; else the body of a POST and
+// the query of everything else).
+
+// Empty is an object without members.
+type Empty struct{}
+
+// ThreadStartParams describes a new thread; what is left out gets a default.
+type ThreadStartParams struct {
+	// ModelProvider is the name of a configured provider; default: the first one.
+	ModelProvider string `json:"modelProvider,omitempty" max:"200"`
+	// Model is what the provider shall run; default: its first one.
+	Model string `json:"model,omitempty" max:"200"`
+	// Cwd is the working directory, an absolute path.
+	Cwd string `json:"cwd,omitempty" max:"4096"`
+	// ApprovalPolicy says when the agent has to ask.
+	ApprovalPolicy string `json:"approvalPolicy,omitempty" enum:"untrusted,on-request,never"`
+	// Sandbox says what commands may touch.
+	Sandbox string `json:"sandbox,omitempty" enum:"read-only,workspace-write,danger-full-access"`
+	// Name is the thread's title.
+	Name string `json:"name,omitempty" max:"200"`
+	// ClientRequestID makes the request idempotent: the same id with the same
+	// parameters gets the same answer, with others a conflict.
+	ClientRequestID string `json:"clientRequestId,omitempty" in:"header:Idempotency-Key" max:"200"`
+}
+
+// ThreadStartResult is a new thread and what it runs with.
+type ThreadStartResult struct {
+	Thread            protocol.Thread        `json:"thread"`
+	Model             string                 `json:"model"`
+	ModelProvider     string                 `json:"modelProvider"`
+	Cwd               string                 `json:"cwd"`
+	ApprovalPolicy    string                 `json:"approvalPolicy"`
+	ApprovalsReviewer string                 `json:"approvalsReviewer" enum:"user"`
+	Sandbox           protocol.SandboxPolicy `json:"sandbox"`
+	// AsOf is the cursor to follow the thread from: nothing is missed, nothing is
+	// seen twice.
+	AsOf string `json:"asOf"`
+}
+
+// ThreadListParams selects a page of threads, newest change first.
+type ThreadListParams struct {
+	// Cursor is the nextCursor of the page before.
+	Cursor string `json:"cursor,omitempty" max:"1000"`
+	// Limit is the most threads to return; default 100.
+	Limit int `json:"limit,omitempty" min:"1" max:"1000"`
+}
+
+// ThreadListResult is a page of threads.
+type ThreadListResult struct {
+	Data []protocol.Thread `json:"data"`
+	// NextCursor is null on the last page.
+	NextCursor *string `json:"nextCursor"`
+}
+
+// ThreadParams names a thread.
+type ThreadParams struct {
+	ThreadID string `json:"threadId" in:"path" id:"thread"`
+}
+
+// ThreadReadResult is a thread as of a cursor.
+type ThreadReadResult struct {
+	Thread protocol.Thread `json:"thread"`
+	// AsOf is the cursor to follow the thread from.
+	AsOf string `json:"asOf"`
+}
+
+// TurnStartParams is one input of the user.
+type TurnStartParams struct {
+	ThreadID string `json:"threadId" in:"path" id:"thread"`
+	Input    Input  `json:"input"`
+	// Mode says what happens while a turn runs: queue makes the input a turn of
+	// its own, later; steer puts it into the running turn. Default: queue.
+	Mode string `json:"mode,omitempty" enum:"queue,steer"`
+	// ClientUserMessageID is given back in the user message.
+	ClientUserMessageID string `json:"clientUserMessageId,omitempty" max:"200"`
+	// ClientRequestID makes the request idempotent.
+	ClientRequestID string `json:"clientRequestId,omitempty" in:"header:Idempotency-Key" max:"200"`
+}
+
+// TurnStartResult tells which turn the input went to.
+type TurnStartResult struct {
+	Turn protocol.Turn `json:"turn"`
+	// Queued says that the turn waits for another one, or for a compaction.
+	Queued bool `json:"queued"`
+	// Steered says that the input went into the running turn.
+	Steered bool `json:"steered"`
+	// AsOf is the cursor to follow the thread from.
+	AsOf string `json:"asOf"`
+}
+
+// TurnParams names a turn.
+type TurnParams struct {
+	ThreadID string `json:"threadId" in:"path" id:"thread"`
+	TurnID   string `json:"turnId" in:"path" id:"turn"`
+}
+
+// TurnReadResult is a turn with its items.
+type TurnReadResult struct {
+	Turn protocol.Turn `json:"turn"`
+}
+
+// TurnListParams selects a page of the turns of a thread.
+type TurnListParams struct {
+	ThreadID string `json:"threadId" in:"path" id:"thread"`
+	// Cursor is the nextCursor of the page before.
+	Cursor string `json:"cursor,omitempty" max:"1000"`
+	// Limit is the most turns to return; default 100.
+	Limit int `json:"limit,omitempty" min:"1" max:"1000"`
+	// SortDirection is desc, newest first, by default.
+	SortDirection string `json:"sortDirection,omitempty" enum:"asc,desc"`
+}
+
+// TurnListResult is a page of turns without their items.
+type TurnListResult struct {
+	Data []protocol.Turn `json:"data"`
+	// NextCursor is null on the last page.
+	NextCursor *string `json:"nextCursor"`
+}
+
+// ItemListParams selects a page of the items of a thread.
+type ItemListParams struct {
+	ThreadID string `json:"threadId" in:"path" id:"thread"`
+	// TurnID selects the items of one turn; default: of all.
+	TurnID string `json:"turnId,omitempty" id:"turn"`
+	// Cursor is the nextCursor of the page before.
+	Cursor string `json:"cursor,omitempty" max:"1000"`
+	// Limit is the most items to return; default 100. A page can be shorter than
+	// that and still not be the last one.
+	Limit int `json:"limit,omitempty" min:"1" max:"1000"`
+	// SortDirection is asc, oldest first, by default.
+	SortDirection string `json:"sortDirection,omitempty" enum:"asc,desc"`
+}
+
+// ItemListResult is a page of the timeline.
+type ItemListResult struct {
+	Data []ItemEntry `json:"data"`
+	// NextCursor is null on the last page.
+	NextCursor *string `json:"nextCursor"`
+}
+
+// ItemEntry is an item and the turn it belongs to.
+type ItemEntry struct {
+	TurnID string              `json:"turnId"`
+	Item   protocol.ThreadItem `json:"item"`
+	// StartedAtMs is in unix milliseconds; null if unknown.
+	StartedAtMs *int64 `json:"startedAtMs"`
+	// CompletedAtMs is in unix milliseconds; null while the item is open.
+	CompletedAtMs *int64 `json:"completedAtMs"`
+}
+
+// CompactStartParams asks for a compaction.
+type CompactStartParams struct {
+	ThreadID string `json:"threadId" in:"path" id:"thread"`
+	// Route is who shall compact: the provider (native) or this server (local).
+	// Default: native if the session can, else local. A route that does not exist
+	// is refused, never replaced.
+	Route string `json:"route,omitempty" enum:"native,local"`
+	// Writer is how a local checkpoint is written; default: the best that works.
+	Writer string `json:"writer,omitempty" enum:"extractive,fixed"`
+	// Budget bounds the resulting context, in tokens; default: the policy's target.
+	Budget int `json:"budget,omitempty" min:"1" max:"100000000"`
+	// Instructions is for the model writer.
+	Instructions string `json:"instructions,omitempty" max:"4000"`
+	// Wait asks for the terminal record instead of an acknowledgement.
+	Wait bool `json:"wait,omitempty" in:"both"`
+	// ClientRequestID makes the request idempotent.
+	ClientRequestID string `json:"clientRequestId,omitempty" in:"header:Idempotency-Key" max:"200"`
+}
+
+// CompactStartResult acknowledges a compaction. With wait its record is terminal.
+type CompactStartResult struct {
+	CompactionID string            `json:"compactionId"`
+	Compaction   compaction.Record `json:"compaction"`
+	// AsOf is the cursor to follow the thread from.
+	AsOf string `json:"asOf"`
+
+	waited bool
+}
+
+// CompactionParams names a compaction.
+type CompactionParams struct {
+	ThreadID     string `json:"threadId" in:"path" id:"thread"`
+	CompactionID string `json:"compactionId" in:"path" id:"compaction"`
+}
+
+// CompactionReadResult is the record of a compaction.
+type CompactionReadResult struct {
+	Compaction compaction.Record `json:"compaction"`
+}
+
+// CompactionListParams selects a page of the compactions of a thread, newest first.
+type CompactionListParams struct {
+	ThreadID string `json:"threadId" in:"path" id:"thread"`
+	// Cursor is the nextCursor of the page before.
+	Cursor string `json:"cursor,omitempty" max:"1000"`
+	// Limit is the most records to return; default 100.
+	Limit int `json:"limit,omitempty" min:"1" max:"1000"`
+}
+
+// CompactionListResult is a page of compactions.
+type CompactionListResult struct {
+	Data []compaction.Record `json:"data"`
+	// NextCursor is null on the last page.
+	NextCursor *string `json:"nextCursor"`
+}
+
+// CompactionUpdatedParams: a compaction changed its phase. The record is whole
+// each time. Not in codex.
+type CompactionUpdatedParams struct {
+	ThreadID   string            `json:"threadId"`
+	Compaction compaction.Record `json:"compaction"`
+}
+
+// ContextReadParams selects an epoch.
+type ContextReadParams struct {
+	ThreadID string `json:"threadId" in:"path" id:"thread"`
+	// Epoch is the number of a context window; default: the current one.
+	Epoch *int `json:"epoch,omitempty" min:"0" max:"1000000000"`
+}
+
+// ContextReadResult is what a request of an epoch holds.
+type ContextReadResult struct {
+	Epoch int `json:"epoch"`
+	// CurrentEpoch is the number of the current context window.
+	CurrentEpoch int         `json:"currentEpoch"`
+	Base         ContextBase `json:"base"`
+	// Entries are in order; the first one may be the checkpoint.
+	Entries []ContextEntry `json:"entries"`
+	// Tokens is the size of base and entries by ruler.
+	Tokens int    `json:"tokens"`
+	Ruler  string `json:"ruler"`
+	// Window is the context window in tokens; null if unknown.
+	Window *int `json:"window"`
+	// Reanchor is what the first request of the epoch will carry beside it; null
+	// once it was sent.
+	Reanchor *string `json:"reanchor"`
+	// CompactionID is the compaction that opened the epoch; null for epoch 0.
+	CompactionID *string `json:"compactionId"`
+	// AsOf is the cursor to follow the thread from.
+	AsOf string `json:"asOf"`
+}
+
+// ContextBase is what is the same in every request of a thread.
+type ContextBase struct {
+	System string        `json:"system"`
+	Tools  []ContextTool `json:"tools"`
+	Tokens int           `json:"tokens"`
+}
+
+// ContextTool is a tool that the model is offered.
+type ContextTool struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	// Schema is a JSON Schema of the arguments.
+	Schema json.RawMessage `json:"schema"`
+}
+
+// ContextEntry is one item as it is rendered in a context.
+type ContextEntry struct {
+	ItemID string          `json:"itemId"`
+	TurnID string          `json:"turnId"`
+	Kind   transcript.Kind `json:"kind"`
+	// Form says how much of the item is left.
+	Form transcript.Form `json:"form"`
+	// CallID joins a call with its result; null for other items.
+	CallID *string `json:"callId"`
+	// Text is what the item says; that of a call is its name and arguments.
+	Text string `json:"text"`
+	// Tokens is the size of text by ruler.
+	Tokens int `json:"tokens"`
+}
+
+// EventsReadParams selects events of a thread.
+type EventsReadParams struct {
+	ThreadID string `json:"threadId" in:"path" id:"thread"`
+	EventsParams
+}
+
+// EventsParams selects events.
+type EventsParams struct {
+	// After is a cursor; default: the beginning.
+	After string `json:"after,omitempty" max:"100"`
+	// Limit is the most events of a page; default 100. Streams have no limit.
+	Limit int `json:"limit,omitempty" min:"1" max:"1000"`
+}
+
+// EventsReadResult is a page of events.
+type EventsReadResult struct {
+	Data []protocol.Notification `json:"data"`
+	// Cursor is the position after the last one: the after of the next page.
+	Cursor string `json:"cursor"`
+}
+
+// ProviderListResult is what is configured.
+type ProviderListResult struct {
+	Data []Provider `json:"data"`
+}
+
+// Provider is a configured endpoint or runtime.
+type Provider struct {
+	// Name is what modelProvider takes.
+	Name string `json:"name"`
+	// Kind is the adapter's name.
+	Kind      string  `json:"kind"`
+	IsDefault bool    `json:"isDefault"`
+	Models    []Model `json:"models"`
+	// Error says why the models could not be listed.
+	Error *string `json:"error"`
+}
+
+// Model is what a provider can run. The first one is its default.
+type Model struct {
+	ID          string `json:"id"`
+	DisplayName string `json:"displayName"`
+	// ContextWindow is in tokens; null if unknown.
+	ContextWindow *int `json:"contextWindow"`
+	// MaxOutput is in tokens; null if unknown.
+	MaxOutput *int `json:"maxOutput"`
+}
+
+// ImportParams says what the imported thread continues with.
+type ImportParams struct {
+	// Provider is the name of a configured provider; default: the first one.
+	Provider string `json:"provider,omitempty" in:"query" max:"200"`
+	// Model is what the provider shall run; default: its first one.
+	Model string `json:"model,omitempty" in:"query" max:"200"`
+	// Cwd is the working directory; default: that of the file.
+	Cwd string `json:"cwd,omitempty" in:"query" max:"4096"`
+	// ClientRequestID makes the request idempotent.
+	ClientRequestID string `json:"clientRequestId,omitempty" in:"header:Idempotency-Key" max:"200"`
+}
+
+// ImportResult tells what became of an imported file.
+type ImportResult struct {
+	Thread protocol.Thread `json:"thread"`
+	// Source is the program that wrote the file.
+	Source string `json:"source"`
+	// Items counts what was imported, by kind.
+	Items map[string]int `json:"items"`
+	// Epochs is the number of boundaries that the file brought along.
+	Epochs int `json:"epochs"`
+	// Warnings tells what could not be read as meant.
+	Warnings []string `json:"warnings"`
+	// Skipped counts records left out on purpose, by type.
+	Skipped map[string]int `json:"skipped"`
+	// AsOf is the cursor to follow the thread from.
+	AsOf string `json:"asOf"`
+}

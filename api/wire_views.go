@@ -1,0 +1,130 @@
+package api
+
+import (
+	"github.com/plimsoll-dev/plimsoll/adapters"
+	"github.com/plimsoll-dev/plimsoll/api/protocol"
+	"github.com/plimsoll-dev/plimsoll/threads"
+	"github.com/plimsoll-dev/plimsoll/threads/transcript"
+)
+
+func (s *Server) wireThread(t threads.Thread) protocol.Thread {
+	id := string(t.ID)
+	return protocol.Thread{
+		ID: id, SessionID: id, Preview: t.Preview, HistoryMode: "paginated",
+		ModelProvider: t.Settings.Provider, Model: nullable(t.Settings.Model),
+		CreatedAt: orZero(seconds(t.CreatedAt)), UpdatedAt: orZero(seconds(t.UpdatedAt)), RecencyAt: seconds(t.UpdatedAt),
+		Status: wireStatus(t.Status), Cwd: t.Settings.Cwd, CLIVersion: s.version, Source: "appServer",
+		CanAcceptDirectInput: ptr(t.Damaged == ""), Name: nullable(t.Name), Turns: []protocol.Turn{},
+		Plimsoll: protocol.ThreadExtension{
+			Epoch: t.Epoch, Turns: t.Turns, Items: t.Items, Queued: t.Queued,
+			Load:     protocol.Load{Context: t.Load.Context, Base: t.Load.Base, Window: positive(t.Load.Window), Source: t.Load.Source},
+			Imported: wireImported(t.Imported), Damaged: nullable(t.Damaged),
+		},
+	}
+}
+
+func orZero(n *int64) int64 {
+	if n == nil {
+		return 0
+	}
+	return *n
+}
+
+func wireImported(i *threads.Imported) *protocol.Imported {
+	if i == nil {
+		return nil
+	}
+	return &protocol.Imported{Source: i.Source, SourceID: i.SourceID, Hash: i.Hash, Warnings: i.Warnings}
+}
+
+func wireStatus(st threads.StatusType) protocol.ThreadStatus {
+	w := protocol.ThreadStatus{Type: string(st)}
+	if st == threads.StatusActive {
+		w.ActiveFlags = &[]string{}
+	}
+	return w
+}
+
+func wireSandbox(mode string) protocol.SandboxPolicy {
+	no := false
+	switch mode {
+	case "danger-full-access":
+		return protocol.SandboxPolicy{Type: "dangerFullAccess"}
+	case "workspace-write":
+		return protocol.SandboxPolicy{Type: "workspaceWrite", WritableRoots: &[]string{}, NetworkAccess: &no, ExcludeTmpdirEnvVar: &no, ExcludeSlashTmp: &no}
+	}
+	return protocol.SandboxPolicy{Type: "readOnly", NetworkAccess: &no}
+}
+
+// wireTurn maps a turn without its items.
+func wireTurn(t transcript.Turn) protocol.Turn {
+	id := string(t.ID)
+	w := protocol.Turn{
+		ID: id, RootTurnID: &id, Items: []protocol.ThreadItem{}, ItemsView: "notLoaded", Status: string(t.Status),
+		StartedAt: seconds(t.StartedAt), CompletedAt: seconds(t.CompletedAt), DurationMs: duration(t.StartedAt, t.CompletedAt), Kind: string(t.Kind),
+	}
+	if t.Status == transcript.TurnQueued {
+		w.Status, w.Queued = string(transcript.TurnInProgress), true
+	}
+	if t.Error != nil {
+		w.Error = ptr(wireTurnError(*t.Error))
+	}
+	return w
+}
+
+func wireTurnView(v threads.TurnView) protocol.Turn { return wireTurn(v.Turn) }
+
+func wireProvider(p threads.ProviderInfo) Provider {
+	return Provider{Name: p.Name, Kind: p.Kind, IsDefault: p.Default, Models: mapped(p.Models, wireModel), Error: nullable(p.Error)}
+}
+
+func wireModel(m adapters.ModelInfo) Model {
+	return Model{ID: m.ID, DisplayName: m.DisplayName, ContextWindow: positive(m.ContextWindow), MaxOutput: positive(m.MaxOutput)}
+}
+
+func wireContext(c threads.ContextRead) *ContextReadResult {
+	r := &ContextReadResult{
+		Epoch: c.Epoch, CurrentEpoch: c.Epochs, Tokens: c.Tokens, Ruler: transcript.Ruler, Window: positive(c.Window), Reanchor: nullable(c.Reanchor),
+		Base:    ContextBase{System: c.Base.System, Tools: mapped(c.Base.Tools, wireTool), Tokens: c.BaseTok},
+		Entries: mapped(c.Entries, wireEntry), AsOf: c.AsOf.String(),
+	}
+	if c.Boundary != nil {
+		r.CompactionID = ptr(string(c.Boundary.CompactionID))
+	}
+	return r
+}
+
+func wireTool(t adapters.ToolSpec) ContextTool {
+	return ContextTool{Name: t.Name, Description: t.Description, Schema: rawJSON(t.Schema)}
+}
+
+func wireEntry(e transcript.Entry) ContextEntry {
+	w := ContextEntry{
+		ItemID: string(e.Item.ID), TurnID: string(e.Item.Turn), Kind: e.Item.Body.Kind(), Form: e.Form,
+		Text: transcript.Text(e.Item.Body), Tokens: transcript.Tokens(e.Item.Body),
+	}
+	switch b := e.Item.Body.(type) {
+	case transcript.ToolCall:
+		w.CallID = ptr(string(b.CallID))
+	case transcript.ToolResult:
+		w.CallID = ptr(string(b.CallID))
+	}
+	return w
+}
+
+func wireImport(s *Server, r threads.ImportResult) *ImportResult {
+	w := &ImportResult{
+		Thread: s.wireThread(r.Thread), Source: r.Source, Items: map[string]int{}, Epochs: r.Epochs,
+		Warnings: r.Warnings, Skipped: r.Skipped, AsOf: r.AsOf.String(),
+	}
+	for kind, n := range r.Items {
+		w.Items[string(kind)] = n
+	}
+	if w.Warnings == nil {
+		w.Warnings = []string{}
+	}
+	if w.Skipped == nil {
+		w.Skipped = map[string]int{}
+	}
+	return w
+}
