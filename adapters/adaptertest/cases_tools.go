@@ -15,92 +15,92 @@ import (
 
 func toolPair() (Script, func(*testing.T, fixture)) {
 	return Script{
-			{Call("c1", "read_file", `{"path":"go.mod"}`), Spend(1, 1), Stop(adapters.StopTools)},
-			Answer("It is a Go module."),
-		}, func(t *testing.T, f fixture) {
-			f.host.OnTool = func(_ context.Context, c transcript.ToolCall) (transcript.ToolResult, error) {
-				return transcript.ToolResult{Output: transcript.TextParts("module x: " + c.Name)}, nil
-			}
-			_, err := f.host.Play(t.Context(), f.session, "what is it?")
-			ok(t, "run", err)
-			want := []transcript.Body{
-				transcript.UserMessage{Content: transcript.TextParts("what is it?")},
-				transcript.ToolCall{CallID: "c1", Name: "read_file", Arguments: transcript.RawJSON(`{"path":"go.mod"}`)},
-				transcript.ToolResult{CallID: "c1", Output: transcript.TextParts("module x: read_file")},
-				transcript.AgentMessage{Text: "It is a Go module."},
-			}
-			if diff := cmp.Diff(want, bodies(f.host.Items())); diff != "" {
-				t.Errorf("transcript (-want +got):\n%s", diff)
-			}
+		{Call("c1", "read_file", `{"path":"go.mod"}`), Spend(1, 1), Stop(adapters.StopTools)},
+		Answer("It is a Go module."),
+	}, func(t *testing.T, f fixture) {
+		f.host.OnTool = func(_ context.Context, c transcript.ToolCall) (transcript.ToolResult, error) {
+			return transcript.ToolResult{Output: transcript.TextParts("module x: " + c.Name)}, nil
 		}
+		_, err := f.host.Play(t.Context(), f.session, "what is it?")
+		ok(t, "run", err)
+		want := []transcript.Body{
+			transcript.UserMessage{Content: transcript.TextParts("what is it?")},
+			transcript.ToolCall{CallID: "c1", Name: "read_file", Arguments: transcript.RawJSON(`{"path":"go.mod"}`)},
+			transcript.ToolResult{CallID: "c1", Output: transcript.TextParts("module x: read_file")},
+			transcript.AgentMessage{Text: "It is a Go module."},
+		}
+		if diff := cmp.Diff(want, bodies(f.host.Items())); diff != "" {
+			t.Errorf("transcript (-want +got):\n%s", diff)
+		}
+	}
 }
 
 func textThenCall() (Script, func(*testing.T, fixture)) {
 	return Script{
-			{Think("I need the file."), Say("Reading."), Call("c1", "read", `{}`), Spend(1, 1), Stop(adapters.StopTools)},
-			Answer("Done."),
-		}, func(t *testing.T, f fixture) {
-			_, err := f.host.Play(t.Context(), f.session, "read it")
-			ok(t, "run", err)
-			want := []transcript.Kind{
-				transcript.KindUserMessage, transcript.KindReasoning, transcript.KindAgentMessage,
-				transcript.KindToolCall, transcript.KindToolResult, transcript.KindAgentMessage,
-			}
-			var got []transcript.Kind
-			for _, it := range f.host.Items() {
-				got = append(got, it.Body.Kind())
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("kinds (-want +got):\n%s", diff)
-			}
+		{Think("I need the file."), Say("Reading."), Call("c1", "read", `{}`), Spend(1, 1), Stop(adapters.StopTools)},
+		Answer("Done."),
+	}, func(t *testing.T, f fixture) {
+		_, err := f.host.Play(t.Context(), f.session, "read it")
+		ok(t, "run", err)
+		want := []transcript.Kind{
+			transcript.KindUserMessage, transcript.KindReasoning, transcript.KindAgentMessage,
+			transcript.KindToolCall, transcript.KindToolResult, transcript.KindAgentMessage,
 		}
+		var got []transcript.Kind
+		for _, it := range f.host.Items() {
+			got = append(got, it.Body.Kind())
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("kinds (-want +got):\n%s", diff)
+		}
+	}
 }
 
 // parallelTools lets no call return before all of them are running.
 func parallelTools() (Script, func(*testing.T, fixture)) {
 	return Script{
-			{Call("c1", "a", `{}`), Call("c2", "b", `{}`), Call("c3", "c", `{}`), Spend(1, 1), Stop(adapters.StopTools)},
-			Answer("All three."),
-		}, func(t *testing.T, f fixture) {
-			arrived := make(chan struct{}, 3)
-			all := make(chan struct{})
-			go func() {
-				for range 3 {
-					<-arrived
-				}
-				close(all)
-			}()
-			f.host.OnTool = func(ctx context.Context, c transcript.ToolCall) (transcript.ToolResult, error) {
-				arrived <- struct{}{}
-				select {
-				case <-all:
-					return transcript.ToolResult{Output: transcript.TextParts(c.Name)}, nil
-				case <-ctx.Done():
-					return transcript.ToolResult{}, ctx.Err()
-				}
+		{Call("c1", "a", `{}`), Call("c2", "b", `{}`), Call("c3", "c", `{}`), Spend(1, 1), Stop(adapters.StopTools)},
+		Answer("All three."),
+	}, func(t *testing.T, f fixture) {
+		arrived := make(chan struct{}, 3)
+		all := make(chan struct{})
+		go func() {
+			for range 3 {
+				<-arrived
 			}
-			_, err := f.host.Play(t.Context(), f.session, "three things")
-			ok(t, "run", err)
-			if n := len(results(f.host.Items())); n != 3 {
-				t.Errorf("%d results, want 3", n)
+			close(all)
+		}()
+		f.host.OnTool = func(ctx context.Context, c transcript.ToolCall) (transcript.ToolResult, error) {
+			arrived <- struct{}{}
+			select {
+			case <-all:
+				return transcript.ToolResult{Output: transcript.TextParts(c.Name)}, nil
+			case <-ctx.Done():
+				return transcript.ToolResult{}, ctx.Err()
 			}
 		}
+		_, err := f.host.Play(t.Context(), f.session, "three things")
+		ok(t, "run", err)
+		if n := len(results(f.host.Items())); n != 3 {
+			t.Errorf("%d results, want 3", n)
+		}
+	}
 }
 
 func toolError() (Script, func(*testing.T, fixture)) {
 	return Script{
-			{Call("c1", "read", `{}`), Spend(1, 1), Stop(adapters.StopTools)},
-			Answer("It is missing."),
-		}, func(t *testing.T, f fixture) {
-			f.host.OnTool = func(context.Context, transcript.ToolCall) (transcript.ToolResult, error) {
-				return transcript.ToolResult{Output: transcript.TextParts("no such file"), IsError: true}, nil
-			}
-			_, err := f.host.Play(t.Context(), f.session, "read it")
-			ok(t, "an error that a tool reports must not end the turn", err)
-			if diff := cmp.Diff([]string{"It is missing."}, said(f.host.Items())); diff != "" {
-				t.Errorf("answers (-want +got):\n%s", diff)
-			}
+		{Call("c1", "read", `{}`), Spend(1, 1), Stop(adapters.StopTools)},
+		Answer("It is missing."),
+	}, func(t *testing.T, f fixture) {
+		f.host.OnTool = func(context.Context, transcript.ToolCall) (transcript.ToolResult, error) {
+			return transcript.ToolResult{Output: transcript.TextParts("no such file"), IsError: true}, nil
 		}
+		_, err := f.host.Play(t.Context(), f.session, "read it")
+		ok(t, "an error that a tool reports must not end the turn", err)
+		if diff := cmp.Diff([]string{"It is missing."}, said(f.host.Items())); diff != "" {
+			t.Errorf("answers (-want +got):\n%s", diff)
+		}
+	}
 }
 
 func hostFails() (Script, func(*testing.T, fixture)) {
@@ -139,27 +139,27 @@ func cancelInTool() (Script, func(*testing.T, fixture)) {
 // step again, and none at all.
 func callIDs() (Script, func(*testing.T, fixture)) {
 	return Script{
-			{Call("c", "a", `{"n":1}`), Call("c", "b", `{"n":2}`), Call("", "d", `{"n":3}`), Spend(1, 1), Stop(adapters.StopTools)},
-			{Call("c", "e", `{"n":4}`), Spend(1, 1), Stop(adapters.StopTools)},
-			Answer("Done."),
-		}, func(t *testing.T, f fixture) {
-			_, err := f.host.Play(t.Context(), f.session, "go")
-			ok(t, "run", err)
-			given := map[transcript.CallID]string{}
-			for _, it := range f.host.Items() {
-				if c, is := it.Body.(transcript.ToolCall); is {
-					given[c.CallID] = string(c.Arguments)
-				}
-			}
-			if len(given) != 4 {
-				t.Errorf("four calls have the ids %v", given)
-			}
-			for _, r := range results(f.host.Items()) { // the default tool echoes its arguments
-				if got := transcript.PartsText(r.Output); got != given[r.CallID] {
-					t.Errorf("call %s with arguments %s got the result of %s", r.CallID, given[r.CallID], got)
-				}
+		{Call("c", "a", `{"n":1}`), Call("c", "b", `{"n":2}`), Call("", "d", `{"n":3}`), Spend(1, 1), Stop(adapters.StopTools)},
+		{Call("c", "e", `{"n":4}`), Spend(1, 1), Stop(adapters.StopTools)},
+		Answer("Done."),
+	}, func(t *testing.T, f fixture) {
+		_, err := f.host.Play(t.Context(), f.session, "go")
+		ok(t, "run", err)
+		given := map[transcript.CallID]string{}
+		for _, it := range f.host.Items() {
+			if c, is := it.Body.(transcript.ToolCall); is {
+				given[c.CallID] = string(c.Arguments)
 			}
 		}
+		if len(given) != 4 {
+			t.Errorf("four calls have the ids %v", given)
+		}
+		for _, r := range results(f.host.Items()) { // the default tool echoes its arguments
+			if got := transcript.PartsText(r.Output); got != given[r.CallID] {
+				t.Errorf("call %s with arguments %s got the result of %s", r.CallID, given[r.CallID], got)
+			}
+		}
+	}
 }
 
 func badArguments() (Script, func(*testing.T, fixture)) {

@@ -297,8 +297,8 @@ func TestCloseWaitsForTheTurn(t *testing.T) {
 		go func() { closed <- s.Close() }()
 		synctest.Wait()
 		select {
-		case <-closed:
-			t.Error("Close returned while the turn was running")
+		case err := <-closed:
+			t.Fatalf("Close returned %v while the turn was running", err)
 		default:
 		}
 		close(m.noticed)

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
 	"github.com/plimsoll-dev/plimsoll/threads/fault"
@@ -82,9 +83,9 @@ func (t *turn) afterAnswer(ctx context.Context, end *adapters.End, input adapter
 
 // lastUserMessage is the id of the newest thing the user said.
 func lastUserMessage(c adapters.Context) transcript.ItemID {
-	for i := len(c.Entries) - 1; i >= 0; i-- {
-		if c.Entries[i].Item.Body.Kind() == transcript.KindUserMessage {
-			return c.Entries[i].Item.ID
+	for _, e := range slices.Backward(c.Entries) {
+		if e.Item.Body.Kind() == transcript.KindUserMessage {
+			return e.Item.ID
 		}
 	}
 	return ""

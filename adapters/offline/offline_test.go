@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -143,7 +144,7 @@ func TestAnswers(t *testing.T) {
 		{name: "an empty thread", ask: "Where is the key?", want: []string{"Nothing in my context mentions", "0 entries (0 tokens)"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := answer(entries(append(c.bodies[:len(c.bodies):len(c.bodies)], user(c.ask))...))
+			got := answer(entries(append(slices.Clip(c.bodies), user(c.ask))...))
 			rest := got
 			for _, w := range c.want {
 				_, after, found := strings.Cut(rest, w)

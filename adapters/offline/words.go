@@ -152,11 +152,11 @@ var stopWords = func() map[string]bool {
 		que qué quien quién se ser si sin son su sus te tu un una y ya o os da das do dos em na nas não no nos onde para pela
 		pelo qual quem são sua seu um uma você`,
 	} {
-		for _, w := range strings.Fields(list) {
+		for w := range strings.FieldsSeq(list) {
 			set[string(stem([]byte(w)))] = true
 		}
 	}
-	for _, pair := range strings.Fields(`什么 甚么 什麼 怎么 怎麼 怎样 怎樣 如何 哪里 哪裡 哪个 哪個 哪些 是什 么是 是哪 多少 几个
+	for pair := range strings.FieldsSeq(`什么 甚么 什麼 怎么 怎麼 怎样 怎樣 如何 哪里 哪裡 哪个 哪個 哪些 是什 么是 是哪 多少 几个
 		幾個 为什 為什 谁是 是谁 请问 請問 告诉 告訴 诉我 訴我 我们 我們 你们 你們 他们 他們 这个 這個 那个 那個 可以 一下 还有 還有
 		是不 不是 有没 没有 有沒 沒有 吗 嗎 呢 的 了 是 在 我 你 他 我的 你的 们的 的是 是的 です ます した どこ なに なん 何で
 		は何 でし すか の は を に が`) {
