@@ -1,0 +1,49 @@
+# One build mode: every target that runs tests uses -race and no tags, so that the
+# build cache of one serves the others.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+GO       ?= go
+FUZZTIME ?= 10s
+LINT      = $(GO) tool -modfile=tools.mod golangci-lint
+
+.PHONY: help build check test fuzz demo bench generate lint fmt tidy update
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build bin/plimsoll
+	$(GO) build -o bin/plimsoll ./cmd/plimsoll
+
+check: lint tidy ## what must hold before a commit: format, vet, lint, go.mod, tests with -race
+	$(GO) test -race ./...
+
+test: check fuzz ## everything: check, each fuzz target for FUZZTIME, the demo once
+	$(MAKE) demo ONCE=1
+
+fuzz: ## run each fuzz target for FUZZTIME (10s)
+	.ci/fuzz $(FUZZTIME)
+
+demo: ## run the demo; ONCE=1 ends it after the story
+	$(GO) run ./cmd/plimsoll demo $(if $(ONCE),--once)
+
+bench: ## run the benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+generate: ## write openapi.yaml from the methods
+	$(GO) generate ./...
+
+lint: ## format check, go vet, golangci-lint
+	$(LINT) fmt --diff
+	$(GO) vet ./...
+	$(LINT) run
+
+fmt: ## format the code
+	$(LINT) fmt
+
+tidy: ## fail if go.mod or go.sum is not what the code needs
+	$(GO) mod tidy -diff
+
+update: ## rewrite the golden files; read the diff before you commit it
+	.ci/update
