@@ -38,7 +38,7 @@ func provenance(l *ledger) string {
 
 // checkpointLimit is how many tokens the checkpoint may have.
 func (p *planner) checkpointLimit() int {
-	limit := min(checkpointMax, int(float64(p.room)*Weights.CkShare))
+	limit := min(checkpointMax, p.room*2/5)
 	if p.in.Window > 0 {
 		limit = min(limit, p.in.Window/10)
 	}

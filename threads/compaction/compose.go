@@ -140,10 +140,10 @@ func (p *planner) draft(room int) (*ledger, string) {
 	p.decideCut(0)
 	l := p.absorb()
 	text := p.write(l, limit)
-	if p.fitTail(room-runeTokens(text), int(Weights.Drop)) && p.cut == 0 {
+	if p.fitTail(room-runeTokens(text), lastWhole) && p.cut == 0 {
 		return l, text
 	}
-	if !p.fitTail(room-limit, int(Weights.Drop)) {
+	if !p.fitTail(room-limit, lastRung) {
 		return nil, ""
 	}
 	l = p.absorb()

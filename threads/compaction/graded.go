@@ -1,7 +1,6 @@
 package compaction
 
 import (
-	"math"
 	"strings"
 	"unicode/utf8"
 
@@ -145,84 +144,99 @@ func (n *node) stub() string {
 	return s
 }
 
-// A grade is one form that items of a kind may have, and what a token of it is
-// worth when the item is new.
-type grade struct {
-	fit   fit
-	worth float64
+// A rung is one setting of the graded tail.
+type rung struct {
+	keep      int // results that are shown at all
+	cap       int // code points of each of them
+	lambda    int // tokens the agent wrote, per step of fidelity; 0: the lowest for all but the newest
+	reasoning int // newest tokens of reasoning that are kept
 }
 
-// W is temporary.
-type W struct {
-	User, Agent, Call, Result, Reason [6]float64
-	Tau                               [5]float64 // user agent call result reason
-	Pow                               [5]float64
-	Super                             float64
-	PruneCap                          int
+const unbounded = 1 << 40
+
+// ladder goes from generous to tight. The first rung that fits is taken.
+var ladder = []rung{
+	{unbounded, 40_000, unbounded, unbounded},
+	{10, 40_000, unbounded, unbounded},
+	{10, 16_000, unbounded, 20_000},
+	{10, 8_000, unbounded, 10_000},
+	{8, 6_000, unbounded, 6_000},
+	{8, 4_000, unbounded, 4_000},
+	{6, 4_000, unbounded, 3_000},
+	{6, 3_000, unbounded, 2_000},
+	{6, 2_400, 40_000, 1_500},
+	{6, 2_400, 28_000, 1_500},
+	{6, 2_400, 20_000, 1_500},
+	{6, 2_400, 14_000, 1_500},
+	{6, 2_400, 10_000, 1_500},
+	{5, 1_600, 8_000, 800},
+	{5, 1_600, 6_000, 800},
+	{5, 1_600, 4_500, 800},
+	{5, 1_600, 3_400, 800},
+	{4, 1_000, 2_600, 300},
+	{4, 1_000, 2_000, 300},
+	{4, 1_000, 1_500, 300},
+	{4, 1_000, 1_100, 300},
+	{3, 800, 800, 0},
+	{3, 800, 600, 0},
+	{3, 800, 400, 0},
+	{3, 800, 250, 0},
+	{3, 800, 120, 0},
+	{3, 800, 0, 0},
 }
 
-var Weights = W{
-	User:   [6]float64{12, 20, 60},
-	Agent:  [6]float64{6, 9, 14, 30},
-	Call:   [6]float64{8, 12, 20, 60},
-	Result: [6]float64{.8, 1.2, 2, 3, 6},
-	Reason: [6]float64{2},
-	Tau:    [5]float64{8000, 4000, 4000, 1000, 1000},
-	Pow:    [5]float64{1, 1, 1, 1, 1},
-	Super:  .3, PruneCap: 8000, CkShare: .4, Drop: 79,
-}
-
-func decay(age int, tau, pow float64) float64 {
-	return math.Pow(1+float64(age)/tau, -pow)
-}
-
-const priceSteps = 80
-
-func priceOf(step int) float64 { return .002 * math.Pow(1.18, float64(step)) }
-
-func (p *planner) fitAt(n *node, price float64) fit {
-	w := &Weights
-	pick := func(i int, worth []float64, fits ...fit) fit {
-		d := decay(n.age, w.Tau[i], w.Pow[i])
-		if n.superseded {
-			d *= w.Super
-		}
-		for k, f := range fits[:len(fits)-1] {
-			if worth[k]*d >= price {
-				return f
-			}
-		}
-		return fits[len(fits)-1]
+// level is the step of fidelity of an item of the given age, 0 the best.
+func (r rung) level(age int) int {
+	switch {
+	case age < r.lambda:
+		return 0
+	case age < 3*r.lambda:
+		return 1
+	case age < 9*r.lambda:
+		return 2
 	}
+	return 3
+}
+
+// fitOf says how the rung shows a node.
+func (r rung) fitOf(n *node) fit {
+	lvl := r.level(n.age)
 	switch n.kind {
 	case transcript.KindUserMessage:
 		if n.quoted {
 			return fit{}
 		}
-		return pick(0, w.User[:], fit{}, fit{fitClip, 2_600, 1_200}, fit{fitClip, 900, 200})
+		if lvl == 3 {
+			return fit{fitClip, 900, 200}
+		}
+		return fit{fitClip, 2_600, 1_200}
 	case transcript.KindAgentMessage, transcript.KindNotice:
-		return pick(1, w.Agent[:], fit{}, fit{fitClip, 1_200, 400}, fit{fitClip, 360, 100}, fit{fitClip, 160, 0})
+		return []fit{{}, {fitClip, 1_200, 400}, {fitClip, 360, 100}, {fitClip, 160, 0}}[lvl]
 	case transcript.KindToolCall, transcript.KindFileChange:
-		return pick(2, w.Call[:], fit{}, fit{mode: fitArgs}, fit{mode: fitBrief}, fit{mode: fitStub})
+		return []fit{{}, {mode: fitArgs}, {mode: fitBrief}, {mode: fitStub}}[lvl]
 	case transcript.KindToolResult, transcript.KindCommand:
-		if n.pruned && w.PruneCap == 0 {
+		if n.rank >= r.keep || n.pruned {
 			return fit{mode: fitStub}
 		}
-		f := pick(3, w.Result[:], fit{}, fit{fitClip, 6000, 2000}, fit{fitClip, 2000, 1000}, fit{fitClip, 650, 300}, fit{fitClip, 200, 100}, fit{mode: fitStub})
-		if n.pruned && f.mode != fitStub && (f.mode == fitWhole || f.head > w.PruneCap) {
-			f = fit{fitClip, w.PruneCap, w.PruneCap / 2}
-		}
-		return f
+		return fit{fitClip, r.cap * 2 / 3, r.cap / 3}
 	case transcript.KindReasoning:
-		return pick(4, w.Reason[:], fit{}, fit{mode: fitStub})
-	case transcript.KindPlan, transcript.KindOpaque, transcript.KindImage:
-		return pick(1, w.Agent[:], fit{}, fit{mode: fitStub})
+		if n.behind >= r.reasoning {
+			return fit{mode: fitStub}
+		}
+	case transcript.KindPlan:
+		if lvl > 0 {
+			return fit{mode: fitStub}
+		}
+	case transcript.KindOpaque, transcript.KindImage:
+		if lvl == 3 {
+			return fit{mode: fitStub}
+		}
 	}
 	return fit{}
 }
 
 // shapeAt is the node as the rung shows it. Open items stay whole.
-func (p *planner) shapeAt(i, step int) shape {
+func (p *planner) shapeAt(i int, r rung) shape {
 	n := &p.nodes[i]
 	switch {
 	case n.open, n.must:
@@ -230,40 +244,32 @@ func (p *planner) shapeAt(i, step int) shape {
 	case i == p.ask || i == p.plan:
 		return n.now
 	}
-	return n.shape(p.fitAt(n, priceOf(step)))
+	return n.shape(r.fitOf(n))
 }
 
+// fitTail chooses the rung and the cut: the most generous rung at which all
+// items fit into the budget, else the last allowed one and the earliest cut. It
+// reports false if even what must be retained does not fit.
 func (p *planner) fitTail(budget, last int) bool {
-	lo, hi := 0, last
-	for lo < hi {
-		mid := (lo + hi) / 2
-		if p.sum(mid) <= budget {
-			hi = mid
-		} else {
-			lo = mid + 1
+	for p.rung = 0; p.rung <= last; p.rung++ {
+		sum := 0
+		for i := range p.nodes {
+			if !p.nodes[i].never {
+				sum += p.shapeAt(i, ladder[p.rung]).tokens
+			}
+		}
+		if sum <= budget {
+			p.decideCut(0)
+			return true
 		}
 	}
-	p.rung = lo
-	if p.sum(lo) <= budget {
-		p.decideCut(0)
-		return true
-	}
+	p.rung = last
 	return p.dropOldest(budget)
-}
-
-func (p *planner) sum(step int) int {
-	sum := 0
-	for i := range p.nodes {
-		if !p.nodes[i].never {
-			sum += p.shapeAt(i, step).tokens
-		}
-	}
-	return sum
 }
 
 // dropOldest moves the cut forward until what is left fits.
 func (p *planner) dropOldest(budget int) bool {
-	r := p.rung
+	r := ladder[p.rung]
 	sum := 0
 	for i := range p.nodes {
 		if !p.nodes[i].never {
@@ -291,7 +297,7 @@ func (p *planner) settle() int {
 	sum := 0
 	for i := range p.nodes {
 		if n := &p.nodes[i]; n.kept {
-			n.now = p.shapeAt(i, p.rung)
+			n.now = p.shapeAt(i, ladder[p.rung])
 			sum += n.now.tokens
 		}
 	}
@@ -307,7 +313,7 @@ func (p *planner) promote(left int) int {
 			if !n.kept {
 				continue
 			}
-			s := p.shapeAt(i, r)
+			s := p.shapeAt(i, ladder[r])
 			if more := s.tokens - n.now.tokens; more > 0 && more <= left {
 				n.now, left = s, left-more
 			}
@@ -316,7 +322,7 @@ func (p *planner) promote(left int) int {
 	return left
 }
 
-var (
-	LastWhole = priceSteps - 1
-	LastRung  = priceSteps - 1
+const (
+	lastWhole = 26
+	lastRung  = 26
 )

@@ -48,11 +48,10 @@ type node struct {
 	behind int     // reasoning tokens after this one
 	failed bool    // a result that reports an error
 
-	superseded bool
-	pruned     bool   // shortened by the prune pass
-	cache      []shot // shapes made so far
-	now        shape  // the shape it is retained in
-	kept       bool
+	pruned bool   // shortened by the prune pass
+	cache  []shot // shapes made so far
+	now    shape  // the shape it is retained in
+	kept   bool
 }
 
 // A unit is what must stay on one side of the cut: a call with its results.

@@ -64,7 +64,6 @@ func (p *planner) prunable() []int {
 		}
 		r, _ := n.item.Body.(transcript.ToolResult)
 		if path, ok := reads[r.CallID]; ok && later[path] > i {
-			n.superseded = true
 			first = append(first, i)
 		} else {
 			rest = append(rest, i)
