@@ -1,7 +1,10 @@
 package plimsoll_test
 
 import (
+	"go/parser"
+	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -143,6 +146,64 @@ func TestFieldCasesCheckCatches(t *testing.T) {
 	} {
 		if got := checkFieldCases(table, known); len(got) != want {
 			t.Errorf("table %q: %d findings %q, want %d", table, len(got), got, want)
+		}
+	}
+}
+
+// dependency matches the first column of the tables of dependencies.
+var dependency = regexp.MustCompile(`(?m)^\| ([a-z.]+\.[a-z]+/\S+) \|`)
+
+func TestDependenciesAreExplained(t *testing.T) {
+	page, err := os.ReadFile("docs/decisions/001-dependencies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unused := map[string]bool{}
+	for _, m := range dependency.FindAllStringSubmatch(string(page), -1) {
+		unused[m[1]] = true
+	}
+	explained := slices.Collect(maps.Keys(unused))
+	for _, file := range sources(t, ".go") {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, spec := range f.Imports {
+			path := strings.Trim(spec.Path.Value, `"`)
+			first, _, _ := strings.Cut(path, "/")
+			if _, ours := internal(path); ours || !strings.Contains(first, ".") {
+				continue
+			}
+			i := slices.IndexFunc(explained, func(m string) bool { return path == m || strings.HasPrefix(path, m+"/") })
+			if i < 0 {
+				t.Errorf("%s imports %s: docs/decisions/001-dependencies.md does not say what it is for", file, path)
+				continue
+			}
+			delete(unused, explained[i])
+		}
+	}
+	for m := range unused {
+		t.Errorf("docs/decisions/001-dependencies.md explains %s, which nothing imports", m)
+	}
+}
+
+// named matches what a page names of the repository: paths in code quotes.
+var named = regexp.MustCompile("`((?:adapters|api|bench|cmd|docs|events|threads)(?:/[a-z]+)*|[a-z./-]*[a-z]+\\.(?:go|md|mod|yaml|tsv))`")
+
+func TestPagesNameWhatExists(t *testing.T) {
+	for _, page := range []string{"AGENTS.md", "CONTRIBUTING.md", "docs/adapters.md"} {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := named.FindAllStringSubmatch(string(text), -1)
+		if len(found) == 0 {
+			t.Errorf("%s names nothing", page)
+		}
+		for _, m := range found {
+			if _, err := os.Stat(m[1]); err != nil {
+				t.Errorf("%s: %v", page, err)
+			}
 		}
 	}
 }
