@@ -84,8 +84,10 @@ var confined = []struct {
 	{"github.com/alecthomas/kong", "", "cmd/plimsoll", "the command line is"},
 	{"github.com/BurntSushi/toml", "", "cmd/plimsoll", "so is the configuration"},
 	{"os/exec", "", "adapters/kit/proc threads/hooks cmd/plimsoll bench/*", "children get a process group, a limit and an environment there"},
-	{"net/http", "Get Post PostForm Head Client DefaultClient Transport DefaultTransport NewRequest NewRequestWithContext",
-		"adapters/kit/httpx cmd/plimsoll bench/*", "requests get timeouts and redaction there"},
+	{
+		"net/http", "Get Post PostForm Head Client DefaultClient Transport DefaultTransport NewRequest NewRequestWithContext",
+		"adapters/kit/httpx cmd/plimsoll bench/*", "requests get timeouts and redaction there",
+	},
 	{module + "/threads/failpoint", "Arm", "", "only tests arm a failpoint"},
 }
 
