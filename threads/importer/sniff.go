@@ -10,7 +10,7 @@ import (
 
 // sniffSize is how much of a file may be looked at to recognise its format. The
 // keys that tell come before the long texts of a record.
-const sniffSize = 256 << 10
+const sniffSize = 64 << 10
 
 const supported = "supported are session files of Claude Code and pi (JSONL) and exports of plimsoll, plain or gzipped"
 

@@ -74,38 +74,49 @@ type File struct {
 // written until then has no end line and reads as cut off.
 func Write(w io.Writer, h Header, events iter.Seq2[Event, error], blobs iter.Seq2[[]byte, error]) error {
 	out := bufio.NewWriter(w)
-	first, err := json.Marshal(firstLine{"export", Version, h})
-	if err != nil {
-		return fmt.Errorf("write export header: %w", err)
+	if err := writeAll(out, h, events, blobs); err != nil {
+		return fmt.Errorf("write export: %w", err)
 	}
-	writeLine(out, first)
-	end := counts{}
-	for ev, err := range events {
-		if err != nil {
-			return fmt.Errorf("write export: %w", err)
-		}
-		writeLine(out, eventLine(ev))
-		end.Events++
-	}
-	for data, err := range blobs {
-		if err != nil {
-			return fmt.Errorf("write export: %w", err)
-		}
-		sum := sha256.Sum256(data)
-		writeLine(out, fmt.Appendf(nil, `{"blob":%q,"base64":%q}`, hex.EncodeToString(sum[:]), base64.StdEncoding.EncodeToString(data)))
-		end.Blobs++
-	}
-	writeLine(out, fmt.Appendf(nil, `{"end":{"events":%d,"blobs":%d}}`, end.Events, end.Blobs))
 	if err := out.Flush(); err != nil {
 		return fmt.Errorf("write export: %w", err)
 	}
 	return nil
 }
 
-// writeLine leaves errors to Flush, which returns the first of them.
-func writeLine(out *bufio.Writer, line []byte) {
-	out.Write(line)
-	out.WriteByte('\n')
+func writeAll(out *bufio.Writer, h Header, events iter.Seq2[Event, error], blobs iter.Seq2[[]byte, error]) error {
+	first, err := json.Marshal(firstLine{"export", Version, h})
+	if err != nil {
+		return err
+	}
+	if err := writeLine(out, first); err != nil {
+		return err
+	}
+	end := counts{}
+	for ev, err := range events {
+		if err != nil {
+			return err
+		}
+		if err := writeLine(out, eventLine(ev)); err != nil {
+			return err
+		}
+		end.Events++
+	}
+	for data, err := range blobs {
+		if err != nil {
+			return err
+		}
+		sum := sha256.Sum256(data)
+		if err := writeLine(out, fmt.Appendf(nil, `{"blob":%q,"base64":%q}`, hex.EncodeToString(sum[:]), base64.StdEncoding.EncodeToString(data))); err != nil {
+			return err
+		}
+		end.Blobs++
+	}
+	return writeLine(out, fmt.Appendf(nil, `{"end":{"events":%d,"blobs":%d}}`, end.Events, end.Blobs))
+}
+
+func writeLine(out *bufio.Writer, line []byte) error {
+	_, err := out.Write(append(line, '\n'))
+	return err
 }
 
 // eventLine encodes an event by hand: json.Marshal would rewrite its data.

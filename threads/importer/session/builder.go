@@ -251,12 +251,12 @@ func oneLine(s string, n int) string {
 
 // digest is the hex sha256 of its parts, unambiguous about where they end.
 func digest(parts ...string) string {
-	h := sha256.New()
+	var all []byte
 	for _, p := range parts {
-		fmt.Fprintf(h, "%d:", len(p))
-		h.Write([]byte(p))
+		all = fmt.Appendf(all, "%d:%s", len(p), p)
 	}
-	return hex.EncodeToString(h.Sum(nil))
+	sum := sha256.Sum256(all)
+	return hex.EncodeToString(sum[:])
 }
 
 // asUUID writes a digest as a UUID of version 8, which is for such values.

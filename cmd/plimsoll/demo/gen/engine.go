@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -35,11 +36,7 @@ type story struct {
 }
 
 func newStory(files map[string]string) *story {
-	s := &story{files: files, base: map[string]string{}, now: time.Date(2040, 5, 11, 8, 2, 11, 0, time.UTC)}
-	for k, v := range files {
-		s.base[k] = v
-	}
-	return s
+	return &story{files: files, base: maps.Clone(files), now: time.Date(2040, 5, 11, 8, 2, 11, 0, time.UTC)}
 }
 
 func (s *story) hash(kind string) string {
@@ -115,8 +112,10 @@ type toolResult struct {
 func (s *story) write(kind string, message any) {
 	s.n++
 	h := s.hash("record")
-	r := record{Cwd: root, Session: sessionID, Version: "2.1.42", Type: kind, Message: message,
-		UUID: h[:8] + "-" + h[8:12] + "-4" + h[13:16] + "-9" + h[17:20] + "-" + h[20:32], Timestamp: s.tick()}
+	r := record{
+		Cwd: root, Session: sessionID, Version: "2.1.42", Type: kind, Message: message,
+		UUID: h[:8] + "-" + h[8:12] + "-4" + h[13:16] + "-9" + h[17:20] + "-" + h[20:32], Timestamp: s.tick(),
+	}
 	if s.parent != "" {
 		p := s.parent
 		r.Parent = &p

@@ -9,8 +9,8 @@ package main
 import (
 	"embed"
 	"flag"
+	"fmt"
 	"io/fs"
-	"log"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,22 +25,30 @@ func main() {
 	out := flag.String("out", "session.jsonl", "the file to write")
 	workspace := flag.String("workspace", "", "also write the service as the session leaves it, to this folder")
 	flag.Parse()
-	s := tell()
-	if err := os.WriteFile(*out, s.out.Bytes(), 0o644); err != nil {
-		log.Fatal(err)
+	if err := run(*out, *workspace); err != nil {
+		fmt.Fprintln(os.Stderr, "gen:", err)
+		os.Exit(1)
 	}
-	if *workspace == "" {
-		return
+}
+
+func run(out, workspace string) error {
+	s := tell()
+	if err := os.WriteFile(out, s.out.Bytes(), 0o644); err != nil {
+		return err
+	}
+	if workspace == "" {
+		return nil
 	}
 	for path, text := range s.files {
-		file := filepath.Join(*workspace, strings.TrimSuffix(path, ".txt"))
+		file := filepath.Join(workspace, strings.TrimSuffix(path, ".txt"))
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			log.Fatal(err)
+			return err
 		}
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			log.Fatal(err)
+			return err
 		}
 	}
+	return nil
 }
 
 // tell writes the whole session.
