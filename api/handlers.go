@@ -93,8 +93,21 @@ func (s *Server) turnRead(ctx context.Context, p *TurnParams) (*TurnReadResult, 
 		return nil, err
 	}
 	turn := wireTurnView(view)
-	turn.Items, turn.ItemsView = wireItems(view.Items), "full"
-	return &TurnReadResult{Turn: turn}, nil
+	turn.ItemsView = "full"
+	list := ItemListParams{ThreadID: p.ThreadID, TurnID: p.TurnID, Limit: 1000}
+	for {
+		page, err := s.itemList(ctx, &list)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range page.Data {
+			turn.Items = append(turn.Items, e.Item)
+		}
+		if page.NextCursor == nil {
+			return &TurnReadResult{Turn: turn}, nil
+		}
+		list.Cursor = *page.NextCursor
+	}
 }
 
 // itemList lists the items of a thread. A tool call and its result are one item.

@@ -154,36 +154,6 @@ func duration(from, to time.Time) *int64 {
 	return ptr(to.Sub(from).Milliseconds())
 }
 
-// wireItems maps the items of a turn, each call with its result.
-func wireItems(items []transcript.Item) []protocol.ThreadItem {
-	results := map[transcript.CallID]*transcript.Item{}
-	called := map[transcript.CallID]bool{}
-	for i, it := range items {
-		switch b := it.Body.(type) {
-		case transcript.ToolCall:
-			called[b.CallID] = true
-		case transcript.ToolResult:
-			results[b.CallID] = &items[i]
-		}
-	}
-	wire := []protocol.ThreadItem{}
-	for _, it := range items {
-		var result *transcript.Item
-		switch b := it.Body.(type) {
-		case transcript.ToolCall:
-			result = results[b.CallID]
-		case transcript.ToolResult:
-			if called[b.CallID] {
-				continue
-			}
-		}
-		if w, ok := wireItem(it, result); ok {
-			wire = append(wire, w)
-		}
-	}
-	return wire
-}
-
 func wireItemEntry(v threads.ItemView) (ItemEntry, bool) {
 	item, ok := wireItem(v.Item, v.Result)
 	completed := v.Item.CompletedAt

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -21,7 +22,11 @@ func (i ThreadItem) MarshalJSON() ([]byte, error) {
 	if i.ItemVariant == nil {
 		return nil, fmt.Errorf("protocol: thread item without a variant")
 	}
-	return json.Marshal(i.ItemVariant)
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false) // whether < > & are escaped is up to the outer encoder
+	err := enc.Encode(i.ItemVariant)
+	return buf.Bytes(), err
 }
 
 // UnmarshalJSON implements json.Unmarshaler.

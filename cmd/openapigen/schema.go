@@ -35,7 +35,7 @@ func (s *schemas) note(err error) {
 func (s *schemas) of(t reflect.Type) object {
 	switch {
 	case t == reflect.TypeFor[json.RawMessage](), t.Kind() == reflect.Interface:
-		return object{{"description", "Any JSON value."}}
+		return object{{"type", anys(split("object,array,string,number,boolean,null"))}, {"description", "Any JSON value."}}
 	case t.Kind() == reflect.Pointer:
 		return nullable(s.of(t.Elem()))
 	case t.PkgPath() != "":
@@ -60,6 +60,9 @@ func (s *schemas) of(t reflect.Type) object {
 // nullable allows null beside what a schema allows.
 func nullable(o object) object {
 	if len(o) > 0 && o[0].key == "type" {
+		if _, already := o[0].val.([]any); already {
+			return o
+		}
 		o = slices.Clone(o)
 		o[0].val = []any{o[0].val, "null"}
 		return o
