@@ -224,13 +224,13 @@ func (a *actor) execute(m message) reply {
 	if a.state.Seq == 0 && !creates {
 		return reply{err: fault.New(fault.NotFound, "thread %s does not exist", a.id)}
 	}
+	if end, ok := m.cmd.(ender); ok {
+		end.ended(a)
+	}
 	v, err := a.run(m.cmd)
 	if creates && a.state.Seq == 0 {
 		a.retired = true // it was never born
 		return reply{err: err}
-	}
-	if end, ok := m.cmd.(ender); ok {
-		end.ended(a)
 	}
 	if a.failed == nil {
 		a.serve()
@@ -278,7 +278,7 @@ func (a *actor) serve() {
 // run decides a command, journals what follows, folds it, and performs the
 // effects: the only way in which a thread changes.
 func (a *actor) run(c command) (any, error) {
-	d, err := c.decide(a.state, env{now: a.svc.now(), newID: a.svc.newID, window: a.window, base: a.base()})
+	d, err := c.decide(a.state, env{now: a.svc.now(), newID: a.svc.newID, window: a.window, base: a.base(), read: a.readTo})
 	if err != nil {
 		return nil, err
 	}

@@ -27,6 +27,7 @@ type env struct {
 	newID  func() string
 	window int // context window of the thread's model; 0 if unknown
 	base   int // tokens no compaction can shrink; 0 until a session was open
+	read   int // items of the transcript that the model has read
 }
 
 // A decision is journaled in one commit; after it the effects run in order.
@@ -375,6 +376,9 @@ func (c endTurn) decide(s *state, env env) (decision, error) {
 		return decision{}, nil // it was ended before
 	}
 	ps := reported(s, env, c.turn, c.end.Updates)
+	if more := s.unreadInput(env.read); len(more) > 0 && c.err == nil && !c.stopped {
+		return decision{payloads: ps, effects: []effect{runTurn{c.turn, more}}}, nil
+	}
 	ps = append(ps, closeOpen(s, env, c, ps)...)
 	done := *turn
 	done.CompletedAt, done.Status = env.now, transcript.TurnCompleted
@@ -391,6 +395,18 @@ func (c endTurn) decide(s *state, env env) (decision, error) {
 		ps = append(ps, ErrorRaised{TurnID: c.turn, Error: *c.err})
 	}
 	return decision{payloads: append(ps, TurnCompleted{Turn: done})}, nil
+}
+
+// unreadInput returns what the user said since the model read the context: a
+// message that steered too late. The turn is not over until it is read.
+func (s *state) unreadInput(read int) []transcript.Part {
+	var parts []transcript.Part
+	for _, it := range s.Transcript.Items[min(read, len(s.Transcript.Items)):] {
+		if u, ok := it.Body.(transcript.UserMessage); ok && it.Turn == s.Active {
+			parts = append(parts, u.Content...)
+		}
+	}
+	return parts
 }
 
 // closeOpen completes what a turn leaves open: texts with what was streamed of

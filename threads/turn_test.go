@@ -103,6 +103,56 @@ func TestSteeringReachesTheRunningTurn(t *testing.T) {
 	b.await(id, ended(ack.Turn.ID))
 }
 
+// late is a session that hears no steering and ends its runs when told.
+type late struct {
+	adapters.Session
+	end chan struct{}
+}
+
+type lateAdapter struct {
+	adapters.Adapter
+	end chan struct{}
+}
+
+func (l lateAdapter) Open(ctx context.Context, p adapters.OpenParams) (adapters.Session, error) {
+	s, err := l.Adapter.Open(ctx, p)
+	return late{s, l.end}, err
+}
+
+func (l late) Run(ctx context.Context, in adapters.TurnInput, h adapters.Host) (adapters.End, error) {
+	end, err := l.Session.Run(ctx, in, h)
+	l.end <- struct{}{}
+	<-l.end
+	return end, err
+}
+
+func (late) Steer(context.Context, []transcript.Part) error { return adapters.ErrNotSteerable }
+
+func TestInputThatSteersTooLateIsReadInTheSameTurn(t *testing.T) {
+	end := make(chan struct{})
+	b := newBench(t, func(c *threads.Config) { c.Providers[0].Adapter = lateAdapter{c.Providers[0].Adapter, end} })
+	id := b.create()
+	ack := b.start(id, "first")
+	b.request().answer(t, "1")
+	<-end // the model is done, the turn is not
+	steered, err := b.svc.StartTurn(t.Context(), threads.StartTurnParams{Thread: id, Mode: threads.ModeSteer, Input: transcript.TextParts("second")})
+	if err != nil || !steered.Steered {
+		t.Fatalf("steer: %+v, %v", steered, err)
+	}
+	end <- struct{}{}
+	r := b.request()
+	if got := strings.Join(r.texts(), "\n"); !strings.Contains(got, "userMessage: second") || !strings.Contains(got, "agentMessage: 1") {
+		t.Errorf("the model then reads:\n%s", got)
+	}
+	r.answer(t, "2")
+	<-end
+	end <- struct{}{}
+	b.await(id, ended(ack.Turn.ID))
+	if read, _ := b.svc.ReadThread(t.Context(), id); read.Thread.Turns != 1 {
+		t.Errorf("%d turns, want 1", read.Thread.Turns)
+	}
+}
+
 func TestInterruptKeepsWhatWasStreamed(t *testing.T) {
 	b := newBench(t)
 	id := b.create()
