@@ -10,14 +10,22 @@ import (
 	"github.com/plimsoll-dev/plimsoll/threads/importer"
 )
 
-// TestATruncatedFileYieldsAPrefix cuts linear fixtures at every byte.
+// TestATruncatedFileYieldsAPrefix cuts a small file at every byte and the linear
+// fixtures, whose length squared is what this costs, at every few.
 func TestATruncatedFileYieldsAPrefix(t *testing.T) {
-	for _, name := range []string{"claude-oddities.jsonl", "pi-v1.jsonl"} {
+	for name, c := range map[string]struct {
+		raw  []byte
+		step int
+	}{
+		"small":           {[]byte(line1 + "\n" + line2 + line3 + "\n"), 1},
+		"claude-oddities": {fixture(t, "claude-oddities.jsonl"), 7},
+		"pi-v1":           {fixture(t, "pi-v1.jsonl"), 3},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			raw := fixture(t, name)
+			raw := c.raw
 			whole := read(t, raw).Transcript.Items
-			for n := range raw {
+			for n := 0; n < len(raw); n += c.step {
 				s, err := importer.Read(bytes.NewReader(raw[:n]), importer.Limits{})
 				if err != nil {
 					if fault.CodeOf(err) != fault.Invalid {
@@ -29,7 +37,7 @@ func TestATruncatedFileYieldsAPrefix(t *testing.T) {
 				if len(items) > len(whole) || !reflect.DeepEqual(items, whole[:len(items)]) {
 					t.Fatalf("cut at %d: the %d items are no prefix", n, len(items))
 				}
-				if cut := raw[n-1] != '\n' && raw[n] != '\n' && raw[n] != '{'; cut && !cutOffWarned(s, bytes.Count(raw[:n], []byte("\n"))+1) {
+				if cut := n > 0 && raw[n-1] != '\n' && raw[n] != '\n' && raw[n] != '{'; cut && !cutOffWarned(s, bytes.Count(raw[:n], []byte("\n"))+1) {
 					t.Fatalf("cut at %d: no warning about the last line: %v", n, s.Warnings)
 				}
 			}
