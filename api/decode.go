@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"strconv"
 	"unicode/utf8"
@@ -58,7 +59,7 @@ func parse(data []byte) (value, error) {
 	if err != nil {
 		return value{}, err
 	}
-	if _, err := p.dec.Token(); err != io.EOF {
+	if _, err := p.dec.Token(); !errors.Is(err, io.EOF) {
 		return value{}, invalid("the body has more than one JSON value; the second one starts after byte %d", p.dec.InputOffset())
 	}
 	return v, nil
@@ -141,10 +142,10 @@ func (p *parser) array(depth int) (value, error) {
 // syntax makes a decoder's error ours. The texts of encoding/json name the
 // offending character and never the body around it.
 func (p *parser) syntax(err error) error {
-	switch err {
-	case nil:
+	if err == nil {
 		return nil
-	case io.EOF, io.ErrUnexpectedEOF:
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return invalid("malformed JSON: the body ends in the middle of a value")
 	}
 	return invalid("malformed JSON at byte %d: %v", p.dec.InputOffset(), err)
@@ -161,8 +162,10 @@ func (v value) describe() string {
 		return "an object"
 	case kindString:
 		return strconv.Quote(clip(v.text))
+	case kindBool, kindNumber:
+		return clip(v.text)
 	}
-	return clip(v.text)
+	panic("api: value of no kind")
 }
 
 // clip bounds what an error message repeats of a request.

@@ -149,7 +149,7 @@ func checkParams(t *testing.T, m method, params reflect.Value) {
 				t.Fatalf("%s: %s is %d", m.name, f.name, v.Int())
 			}
 		}
-		if in, ok := v.Interface().(Input); ok && (len(in) == 0 || len(in) > maxParts) {
+		if in, ok := reflect.TypeAssert[Input](v); ok && (len(in) == 0 || len(in) > maxParts) {
 			t.Fatalf("%d parts", len(in))
 		}
 	}

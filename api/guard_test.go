@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -151,7 +152,8 @@ func inBubble(t *testing.T, f func(t *testing.T, d *door)) {
 func TestRow5ARequestWithoutHostIsRefused(t *testing.T) {
 	d := open(t)
 	c := d.dialRaw()
-	go fmt.Fprintf(c, "GET /healthz HTTP/1.1\r\n\r\n")
+	written := send(c, "GET /healthz HTTP/1.1\r\n\r\n")
+	defer func() { <-written }()
 	if status := statusLine(t, c); !strings.Contains(status, " 400 ") {
 		t.Errorf("answer %q", status)
 	}
@@ -160,10 +162,37 @@ func TestRow5ARequestWithoutHostIsRefused(t *testing.T) {
 func TestRow42HeadersOf64KiBAreRefused(t *testing.T) {
 	d := open(t)
 	c := d.dialRaw()
-	go fmt.Fprintf(c, "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Big: %s\r\n\r\n", strings.Repeat("x", 64<<10))
+	send(c, fmt.Sprintf("GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Big: %s\r\n\r\n", strings.Repeat("x", 64<<10)))
 	if status := statusLine(t, c); !strings.Contains(status, " 431 ") {
 		t.Errorf("answer %q", status)
 	}
+}
+
+// send writes text; the channel is closed when it is written, or cannot be.
+func send(c net.Conn, text string) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		// That the server stops reading is what some tests are about.
+		if _, err := io.WriteString(c, text); err != nil {
+			return
+		}
+	}()
+	return done
+}
+
+func readAnswer(t *testing.T, c net.Conn) (status int, closes bool, body []byte) {
+	t.Helper()
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err = io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, resp.Close, body
 }
 
 func statusLine(t *testing.T, c net.Conn) string {
@@ -179,7 +208,7 @@ func TestRow43HeadersThatTrickleAreCutOff(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *door) {
 		c := d.dialRaw()
 		start := time.Now()
-		fmt.Fprint(c, "GET /healthz HTTP/1.1\r\n")
+		<-send(c, "GET /healthz HTTP/1.1\r\n")
 		written := trickle(c, []byte(strings.Repeat("X", 20)), 1)
 		if _, err := io.Copy(io.Discard, c); err != nil {
 			t.Errorf("read: %v", err)
@@ -213,18 +242,11 @@ func TestRow44ABodyThatTricklesTimesOut(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *door) {
 		c := d.dialRaw()
 		start := time.Now()
-		fmt.Fprintf(c, "POST /v1/threads HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n", testToken)
+		<-send(c, fmt.Sprintf("POST /v1/threads HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n", testToken))
 		written := trickle(c, []byte(strings.Repeat(" ", 100)), 1)
-		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if took := time.Since(start); resp.StatusCode != 408 || !resp.Close || took < 29*time.Second || took > 31*time.Second {
-			t.Errorf("status %d after %v, close %v: %s", resp.StatusCode, took, resp.Close, body)
+		status, closes, body := readAnswer(t, c)
+		if took := time.Since(start); status != http.StatusRequestTimeout || !closes || took < 29*time.Second || took > 31*time.Second {
+			t.Errorf("status %d after %v, close %v: %s", status, took, closes, body)
 		}
 		c.Close()
 		<-written
@@ -236,27 +258,24 @@ func TestAnImportTimesOutOnlyWhenItStandsStill(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *door) {
 		id := d.newThread("offline")
 		file := d.do("GET", "/v1/threads/"+id+"/export", "").body
-		slow := func(stopAt int) *http.Response {
+		slow := func(stopAt int) int {
 			t.Helper()
 			c := d.dialRaw()
-			fmt.Fprintf(c, "POST /v1/imports HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n", testToken, ndjsonType, len(file))
+			<-send(c, fmt.Sprintf("POST /v1/imports HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n", testToken, ndjsonType, len(file)))
 			written := trickle(c, file[:stopAt], 100)
-			resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			status, _, _ := readAnswer(t, c)
 			c.Close()
 			<-written
-			return resp
+			return status
 		}
 		if len(file) < 300 {
 			t.Fatalf("an export of %d bytes takes less than a body's time", len(file))
 		}
-		if resp := slow(len(file)); resp.StatusCode != 201 {
-			t.Errorf("slow but steady: %d", resp.StatusCode)
+		if status := slow(len(file)); status != http.StatusCreated {
+			t.Errorf("slow but steady: %d", status)
 		}
-		if resp := slow(150); resp.StatusCode != 408 {
-			t.Errorf("stood still: %d", resp.StatusCode)
+		if status := slow(150); status != http.StatusRequestTimeout {
+			t.Errorf("stood still: %d", status)
 		}
 	})
 }
@@ -289,7 +308,7 @@ func TestRow56APanicRevealsNothing(t *testing.T) {
 	s := New(Options{Token: func() string { return testToken }, Logger: slog.New(slog.NewTextHandler(log, nil))})
 	boom := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("the secret of the house") })
 	rec := httptest.NewRecorder()
-	s.chain(boom).ServeHTTP(rec, httptest.NewRequest("GET", "/v1/threads", nil))
+	s.chain(boom).ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/v1/threads", nil))
 	var p Problem
 	if err := json.Unmarshal(rec.Body.Bytes(), &p); err != nil {
 		t.Fatal(err)
@@ -347,5 +366,48 @@ func TestServeSaysWhyItStopped(t *testing.T) {
 	ln.Close()
 	if err := d.server.Serve(t.Context(), ln); err == nil {
 		t.Error("no error from a closed listener")
+	}
+}
+
+// Over the sockets that a user has: TCP, and the private one.
+func TestServeOverSockets(t *testing.T) {
+	d := open(t)
+	d.stop()
+	for network, serve := range map[string]func(context.Context, net.Listener) error{"tcp": d.server.Serve, "unix": d.server.ServePrivate} {
+		t.Run(network, func(t *testing.T) {
+			address := "127.0.0.1:0"
+			if network == "unix" {
+				address = filepath.Join(t.TempDir(), "s")
+			}
+			ln, err := net.Listen(network, address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			served := make(chan error, 1)
+			go func() { served <- serve(ctx, ln) }()
+			dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return (&net.Dialer{}).DialContext(ctx, network, ln.Addr().String())
+			}
+			d.client = &http.Client{Transport: &http.Transport{DialContext: dial}}
+			defer d.client.CloseIdleConnections()
+			with := header("Authorization", "Bearer "+testToken)
+			if network == "unix" {
+				with = header("Authorization")
+			}
+			id := call[ThreadStartResult](d, 201, "POST", "/v1/threads", `{}`, with).Thread.ID
+			st := d.follow("/v1/threads/"+id+"/events", "", with)
+			st.until("stream/live")
+			cancel()
+			if !st.ended() {
+				t.Error("the stream was cut, not ended")
+			}
+			if err := <-served; err != nil {
+				t.Error(err)
+			}
+			if _, err := net.Dial(network, ln.Addr().String()); err == nil {
+				t.Error("the listener is open")
+			}
+		})
 	}
 }

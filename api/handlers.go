@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"github.com/plimsoll-dev/plimsoll/api/protocol"
 	"github.com/plimsoll-dev/plimsoll/events"
@@ -157,13 +158,13 @@ func (r *CompactStartResult) status() int {
 // refusal is the problem of a compaction that ended refused while the client
 // waited for it.
 func refusal(r *CompactStartResult) error {
-	text := "the compaction was refused"
+	text := []string{"the compaction was refused"}
 	for _, more := range []*string{r.Compaction.Reason, r.Compaction.Remedy} {
 		if more != nil && *more != "" {
-			text += "; " + *more
+			text = append(text, *more)
 		}
 	}
-	f := fault.New(fault.Refused, "%s", text)
+	f := fault.New(fault.Refused, "%s", strings.Join(text, "; "))
 	f.Data = r
 	return f
 }

@@ -38,7 +38,7 @@ func (in *Input) fromValue(v value, path string) error {
 		*in = Input{{Type: "text", Text: v.text}}
 	case kindArray:
 		var parts []InputPart
-		if err := assignValue(v, &parts, constraint{min: ptr(int64(1)), max: ptr(int64(maxParts))}, path); err != nil {
+		if err := assignValue(v, &parts, constraint{min: new(int64(1)), max: new(int64(maxParts))}, path); err != nil {
 			return err
 		}
 		*in = parts
@@ -60,5 +60,3 @@ func (in Input) parts() []transcript.Part {
 	}
 	return parts
 }
-
-func ptr[T any](v T) *T { return &v }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -123,7 +122,7 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, h http.Handler) err
 		IdleTimeout:       s.limits.idle,
 		MaxHeaderBytes:    32 << 10,
 		BaseContext:       func(net.Listener) context.Context { return base },
-		ErrorLog:          log.New(logWriter{s.log}, "", 0),
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	stopped := make(chan error, 1)
 	go func() { stopped <- srv.Serve(ln) }()
@@ -142,14 +141,6 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, h http.Handler) err
 		err = errors.Join(err, serveErr)
 	}
 	return err
-}
-
-// logWriter turns what net/http has to say into records of the log.
-type logWriter struct{ log *slog.Logger }
-
-func (w logWriter) Write(b []byte) (int, error) {
-	w.log.Debug("http server", slog.String("message", string(bytes.TrimSpace(b))))
-	return len(b), nil
 }
 
 // encode is how everything is written on every door: JSON on one line, < > & as

@@ -44,13 +44,13 @@ func (d *door) follow(target, lastID string, edits ...edit) *follower {
 	if lastID != "" {
 		req.Header.Set("Last-Event-ID", lastID)
 	}
-	resp, err := d.client.Do(req)
+	resp, err := d.client.Do(req) //nolint:bodyclose // closed by follower.close
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	f := &follower{d: d, resp: resp, r: bufio.NewReader(resp.Body), cancel: cancel}
 	d.t.Cleanup(f.close)
-	if resp.StatusCode != 200 || resp.Header.Get("Content-Type") != sseType || resp.Header.Get("Cache-Control") != "no-store" ||
+	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != sseType || resp.Header.Get("Cache-Control") != "no-store" ||
 		resp.Header.Get("X-Accel-Buffering") != "no" || resp.Header.Get("Content-Encoding") != "" {
 		body, _ := io.ReadAll(resp.Body)
 		d.t.Fatalf("stream: %d %v %s", resp.StatusCode, resp.Header, body)
@@ -255,6 +255,37 @@ func datas(frames []frame) []string {
 	return out
 }
 
+// S3: a connection that breaks inside an event, wherever that is, loses nothing
+// and repeats nothing: a client goes on from the last id that it has whole.
+func TestADisconnectAtEveryByteLosesNothing(t *testing.T) {
+	d := open(t)
+	id := d.newThread("offline")
+	d.turn(id, "What is a load line?")
+	whole := d.follow("/v1/threads/"+id+"/events", "")
+	whole.until("stream/live")
+	events := withSeq(whole.seen)
+	var wire strings.Builder
+	for _, e := range events[:3] {
+		wire.WriteString("id: " + e.id + "\ndata: " + e.data + "\n\n")
+	}
+	for cut := range wire.Len() {
+		got := 0 // events that are complete
+		last := ""
+		for block := range strings.SplitAfterSeq(wire.String()[:cut], "\n\n") {
+			if strings.HasSuffix(block, "\n\n") {
+				last, _, _ = strings.Cut(strings.TrimPrefix(block, "id: "), "\n")
+				got++
+			}
+		}
+		target := "/v1/threads/" + id + "/events"
+		st := d.follow(target, last)
+		if next := st.next(); next.id != events[got].id || next.data != events[got].data {
+			t.Fatalf("cut at byte %d, resumed after %q: %s, want %s", cut, last, next.id, events[got].id)
+		}
+		st.close()
+	}
+}
+
 // A client that joins while a text grows gets its beginning.
 func TestJoiningInsideATextGetsItFromItsStart(t *testing.T) {
 	d := open(t)
@@ -437,7 +468,7 @@ func TestRow48AReaderThatNeverReadsIsClosed(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *door) {
 		id := d.newThread("offline")
 		c := d.dialRaw()
-		fmt.Fprintf(c, "GET /v1/threads/%s/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", id, testToken)
+		<-send(c, fmt.Sprintf("GET /v1/threads/%s/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", id, testToken))
 		start := time.Now()
 		other := d.follow("/v1/threads/"+id+"/events", "")
 		other.until("stream/live") // nobody else waits

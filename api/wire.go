@@ -218,7 +218,7 @@ func orElse(t, fallback time.Time) int64 {
 // may not be, and is then sent as a text.
 func rawJSON(raw transcript.RawJSON) json.RawMessage {
 	if len(raw) == 0 || json.Valid(raw) {
-		return json.RawMessage(raw)
+		return raw
 	}
 	b, err := encode(string(raw))
 	if err != nil { // a string always encodes

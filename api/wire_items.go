@@ -100,14 +100,14 @@ func wireChange(c transcript.Change) protocol.FileUpdateChange {
 
 func wirePart(p transcript.Part) protocol.UserInput {
 	if p.Type == transcript.PartImage {
-		return protocol.UserInput{Type: "image", URL: ptr(blobURN(p.Blob))}
+		return protocol.UserInput{Type: "image", URL: new(blobURN(p.Blob))}
 	}
 	return protocol.UserInput{Type: "text", Text: &p.Text, TextElements: &[]string{}}
 }
 
 func wireContent(p transcript.Part) protocol.ToolContent {
 	if p.Type == transcript.PartImage {
-		return protocol.ToolContent{Type: "inputImage", ImageURL: ptr(blobURN(p.Blob))}
+		return protocol.ToolContent{Type: "inputImage", ImageURL: new(blobURN(p.Blob))}
 	}
 	return protocol.ToolContent{Type: "inputText", Text: &p.Text}
 }
@@ -137,21 +137,21 @@ func millis(t time.Time) *int64 {
 	if t.IsZero() {
 		return nil
 	}
-	return ptr(t.UnixMilli())
+	return new(t.UnixMilli())
 }
 
 func seconds(t time.Time) *int64 {
 	if t.IsZero() {
 		return nil
 	}
-	return ptr(t.Unix())
+	return new(t.Unix())
 }
 
 func duration(from, to time.Time) *int64 {
 	if from.IsZero() || to.IsZero() {
 		return nil
 	}
-	return ptr(to.Sub(from).Milliseconds())
+	return new(to.Sub(from).Milliseconds())
 }
 
 func wireItemEntry(v threads.ItemView) (ItemEntry, bool) {

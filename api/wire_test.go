@@ -53,49 +53,133 @@ func TestWireForms(t *testing.T) {
 		{"deleted", threads.ThreadDeleted{}, "thread/deleted", `{"threadId":"t-1"}`},
 		{"idle", threads.StatusChanged{Status: threads.StatusIdle}, "thread/status/changed", `{"threadId":"t-1","status":{"type":"idle"}}`},
 		{"active", threads.StatusChanged{Status: threads.StatusActive, Accepted: &threads.Accepted{Key: "secret"}}, "thread/status/changed", `{"threadId":"t-1","status":{"type":"active","activeFlags":[]}}`},
-		{"queue", threads.QueueChanged{Queue: []threads.QueuedTurn{{TurnID: "q", Input: transcript.TextParts("a<b"), ClientID: "m", QueuedAt: 5}}}, "thread/queue/changed",
-			`{"threadId":"t-1","queue":[{"id":"q","input":[{"type":"text","text":"a<b","text_elements":[]}],"clientUserMessageId":"m","queuedAtMs":5}]}`},
+		{
+			"queue",
+			threads.QueueChanged{Queue: []threads.QueuedTurn{{TurnID: "q", Input: transcript.TextParts("a<b"), ClientID: "m", QueuedAt: 5}}},
+			"thread/queue/changed",
+			`{"threadId":"t-1","queue":[{"id":"q","input":[{"type":"text","text":"a<b","text_elements":[]}],"clientUserMessageId":"m","queuedAtMs":5}]}`,
+		},
 		{"empty queue", threads.QueueChanged{}, "thread/queue/changed", `{"threadId":"t-1","queue":[]}`},
-		{"turn", threads.TurnStarted{Turn: transcript.Turn{ID: "u-1", Kind: transcript.TurnUser, Status: transcript.TurnInProgress, StartedAt: openAt}}, "turn/started",
-			`{"threadId":"t-1","turn":{"id":"u-1","rootTurnId":"u-1","items":[],"itemsView":"notLoaded","status":"inProgress","error":null,"startedAt":1699999997,"completedAt":null,"durationMs":null,"kind":"user","queued":false}}`},
-		{"failed turn", threads.TurnCompleted{Turn: transcript.Turn{ID: "u-1", Kind: transcript.TurnCompact, Status: transcript.TurnFailed, StartedAt: openAt, CompletedAt: at, Error: &transcript.TurnError{Message: "m", Code: "budgetExhausted"}}}, "turn/completed",
-			`{"threadId":"t-1","turn":{"id":"u-1","rootTurnId":"u-1","items":[],"itemsView":"notLoaded","status":"failed","error":{"message":"m","codexErrorInfo":"sessionBudgetExceeded","additionalDetails":null,"code":"budgetExhausted"},"startedAt":1699999997,"completedAt":1700000000,"durationMs":2500,"kind":"compact","queued":false}}`},
-		{"message", threads.ItemCompleted{Item: item("i-1", transcript.AgentMessage{Text: "hi"})}, "item/completed",
-			`{"threadId":"t-1","turnId":"u-1","item":{"type":"agentMessage","id":"i-1","text":"hi","phase":null,"startedAtMs":1699999997623,"completedAtMs":1700000000123},"completedAtMs":1700000000123,"contentTokenCount":null}`},
-		{"open reasoning", threads.ItemStarted{Item: transcript.Item{ID: "i-1", Turn: "u-1", StartedAt: openAt, Body: transcript.Reasoning{}}}, "item/started",
-			`{"threadId":"t-1","turnId":"u-1","item":{"type":"reasoning","id":"i-1","summary":[],"content":[],"startedAtMs":1699999997623,"completedAtMs":null},"startedAtMs":1699999997623}`},
-		{"call", threads.ItemStarted{Item: call}, "item/started",
-			`{"threadId":"t-1","turnId":"u-1","item":{"type":"dynamicToolCall","id":"i-1","namespace":null,"tool":"sh","arguments":{"x":[1]},"status":"inProgress","contentItems":null,"success":null,"durationMs":null,"resultItemId":null,"synthetic":false,"startedAtMs":1699999997623,"completedAtMs":null},"startedAtMs":1699999997623}`},
-		{"whole call", threads.ItemCompleted{Item: call}, "item/started",
-			`{"threadId":"t-1","turnId":"u-1","item":{"type":"dynamicToolCall","id":"i-1","namespace":null,"tool":"sh","arguments":{"x":[1]},"status":"inProgress","contentItems":null,"success":null,"durationMs":null,"resultItemId":null,"synthetic":false,"startedAtMs":1699999997623,"completedAtMs":null},"startedAtMs":1699999997623}`},
-		{"result", threads.ItemCompleted{Item: item("i-2", result), Call: &call}, "item/completed",
-			`{"threadId":"t-1","turnId":"u-1","item":{"type":"dynamicToolCall","id":"i-1","namespace":null,"tool":"sh","arguments":{"x":[1]},"status":"completed","contentItems":[{"type":"inputText","text":"out"}],"success":true,"durationMs":2500,"resultItemId":"i-2","synthetic":false,"startedAtMs":1699999997623,"completedAtMs":1700000000123},"completedAtMs":1700000000123,"contentTokenCount":null}`},
-		{"orphan result", threads.ItemCompleted{Item: item("i-2", failed)}, "item/completed",
-			`{"threadId":"t-1","turnId":"u-1","item":{"type":"dynamicToolCall","id":"i-2","namespace":null,"tool":"unknown","arguments":null,"status":"failed","contentItems":[{"type":"inputImage","imageUrl":"urn:plimsoll:blob:ab"}],"success":false,"durationMs":null,"resultItemId":"i-2","synthetic":true,"startedAtMs":1699999997623,"completedAtMs":1700000000123},"completedAtMs":1700000000123,"contentTokenCount":null}`},
-		{"command", threads.ItemCompleted{Item: item("i-1", transcript.Command{Command: "ls", Cwd: "/w", Output: "a", ExitCode: &exit, Status: "completed"})}, "item/completed",
-			`{"threadId":"t-1","turnId":"u-1","item":{"type":"commandExecution","id":"i-1","command":"ls","cwd":"/w","processId":null,"source":"agent","status":"completed","commandActions":[{"type":"unknown","command":"ls"}],"aggregatedOutput":"a","exitCode":0,"durationMs":2500,"startedAtMs":1699999997623,"completedAtMs":1700000000123},"completedAtMs":1700000000123,"contentTokenCount":null}`},
-		{"change", threads.ItemCompleted{Item: item("i-1", transcript.FileChange{Changes: []transcript.Change{{Path: "p", Op: "update", Diff: "d"}}, Status: "declined"})}, "item/completed",
-			`{"threadId":"t-1","turnId":"u-1","item":{"type":"fileChange","id":"i-1","changes":[{"path":"p","kind":{"type":"update","move_path":null},"diff":"d"}],"status":"declined","startedAtMs":1699999997623,"completedAtMs":1700000000123},"completedAtMs":1700000000123,"contentTokenCount":null}`},
-		{"plan item", threads.ItemCompleted{Item: item("i-1", transcript.Plan{Steps: []transcript.PlanStep{{Step: "s", Status: "pending"}}})}, "item/completed",
-			`{"threadId":"t-1","turnId":"u-1","item":{"type":"plan","id":"i-1","text":"[pending] s","startedAtMs":1699999997623,"completedAtMs":1700000000123},"completedAtMs":1700000000123,"contentTokenCount":null}`},
-		{"image", threads.ItemCompleted{Item: item("i-1", transcript.Image{Blob: "ab", MediaType: "image/png"})}, "item/completed",
-			`{"threadId":"t-1","turnId":"u-1","item":{"type":"imageView","id":"i-1","path":"urn:plimsoll:blob:ab","startedAtMs":1699999997623,"completedAtMs":1700000000123},"completedAtMs":1700000000123,"contentTokenCount":null}`},
-		{"notice", threads.ItemCompleted{Item: item("i-1", transcript.Notice{Source: "reanchor", Text: "n"}), Reanchor: true}, "item/completed",
-			`{"threadId":"t-1","turnId":"u-1","item":{"type":"hookPrompt","id":"i-1","fragments":[{"text":"n","hookRunId":"reanchor"}],"startedAtMs":1699999997623,"completedAtMs":1700000000123},"completedAtMs":1700000000123,"contentTokenCount":null}`},
-		{"marker", threads.ItemCompleted{Item: item("i-1", transcript.ContextCompaction{CompactionID: "k"})}, "item/completed",
-			`{"threadId":"t-1","turnId":"u-1","item":{"type":"contextCompaction","id":"i-1","compactionId":"k","startedAtMs":1699999997623,"completedAtMs":1700000000123},"completedAtMs":1700000000123,"contentTokenCount":null}`},
-		{"opaque", threads.ItemCompleted{Item: item("i-1", transcript.Opaque{Origin: "responses", Raw: []byte(`{"sealed":1}`)})}, "item/hidden",
-			`{"threadId":"t-1","turnId":"u-1","itemId":"i-1","kind":"opaque","origin":"responses"}`},
-		{"open opaque", threads.ItemStarted{Item: item("i-1", transcript.Opaque{Origin: "o"})}, "item/hidden",
-			`{"threadId":"t-1","turnId":"u-1","itemId":"i-1","kind":"opaque","origin":"o"}`},
-		{"checkpoint", threads.ItemCompleted{Item: item("i-1", transcript.Checkpoint{Text: "notes"})}, "item/hidden",
-			`{"threadId":"t-1","turnId":"u-1","itemId":"i-1","kind":"checkpoint","origin":""}`},
-		{"plan", threads.PlanUpdated{TurnID: "u-1", Plan: transcript.Plan{Steps: []transcript.PlanStep{{Step: "s", Status: "inProgress"}}}}, "turn/plan/updated",
-			`{"threadId":"t-1","turnId":"u-1","explanation":null,"plan":[{"step":"s","status":"inProgress"}]}`},
-		{"usage", threads.UsageUpdated{TurnID: "u-1", Last: adapters.Usage{InputTokens: 10, OutputTokens: 2}, Total: adapters.Usage{InputTokens: 30, OutputTokens: 5, CachedInputTokens: 4}, Context: 99, Source: "provider", Window: 1000}, "thread/tokenUsage/updated",
-			`{"threadId":"t-1","turnId":"u-1","tokenUsage":{"total":{"totalTokens":35,"inputTokens":30,"cachedInputTokens":4,"cacheWriteInputTokens":0,"outputTokens":5,"reasoningOutputTokens":0},"last":{"totalTokens":99,"inputTokens":10,"cachedInputTokens":0,"cacheWriteInputTokens":0,"outputTokens":2,"reasoningOutputTokens":0},"modelContextWindow":1000},"source":"provider"}`},
-		{"error", threads.ErrorRaised{TurnID: "u-1", Error: transcript.TurnError{Message: "m", Code: "whatever"}, WillRetry: true}, "error",
-			`{"threadId":"t-1","turnId":"u-1","error":{"message":"m","codexErrorInfo":"other","additionalDetails":null,"code":"whatever"},"willRetry":true}`},
+		{
+			"turn",
+			threads.TurnStarted{Turn: transcript.Turn{ID: "u-1", Kind: transcript.TurnUser, Status: transcript.TurnInProgress, StartedAt: openAt}},
+			"turn/started",
+			`{"threadId":"t-1","turn":{"id":"u-1","rootTurnId":"u-1","items":[],"itemsView":"notLoaded","status":"inProgress","error":null,"startedAt":1699999997,"completedAt":null,"durationMs":null,"kind":"user","queued":false}}`,
+		},
+		{
+			"failed turn",
+			threads.TurnCompleted{Turn: transcript.Turn{ID: "u-1", Kind: transcript.TurnCompact, Status: transcript.TurnFailed, StartedAt: openAt, CompletedAt: at, Error: &transcript.TurnError{Message: "m", Code: "budgetExhausted"}}},
+			"turn/completed",
+			`{"threadId":"t-1","turn":{"id":"u-1","rootTurnId":"u-1","items":[],"itemsView":"notLoaded","status":"failed","error":{"message":"m","codexErrorInfo":"sessionBudgetExceeded","additionalDetails":null,"code":"budgetExhausted"},"startedAt":1699999997,"completedAt":1700000000,"durationMs":2500,"kind":"compact","queued":false}}`,
+		},
+		{
+			"message",
+			threads.ItemCompleted{Item: item("i-1", transcript.AgentMessage{Text: "hi"})},
+			"item/completed",
+			`{"threadId":"t-1","turnId":"u-1","item":{"type":"agentMessage","id":"i-1","text":"hi","phase":null,"startedAtMs":1699999997623,"completedAtMs":1700000000123},"completedAtMs":1700000000123,"contentTokenCount":null}`,
+		},
+		{
+			"open reasoning",
+			threads.ItemStarted{Item: transcript.Item{ID: "i-1", Turn: "u-1", StartedAt: openAt, Body: transcript.Reasoning{}}},
+			"item/started",
+			`{"threadId":"t-1","turnId":"u-1","item":{"type":"reasoning","id":"i-1","summary":[],"content":[],"startedAtMs":1699999997623,"completedAtMs":null},"startedAtMs":1699999997623}`,
+		},
+		{
+			"call",
+			threads.ItemStarted{Item: call},
+			"item/started",
+			`{"threadId":"t-1","turnId":"u-1","item":{"type":"dynamicToolCall","id":"i-1","namespace":null,"tool":"sh","arguments":{"x":[1]},"status":"inProgress","contentItems":null,"success":null,"durationMs":null,"resultItemId":null,"synthetic":false,"startedAtMs":1699999997623,"completedAtMs":null},"startedAtMs":1699999997623}`,
+		},
+		{
+			"whole call",
+			threads.ItemCompleted{Item: call},
+			"item/started",
+			`{"threadId":"t-1","turnId":"u-1","item":{"type":"dynamicToolCall","id":"i-1","namespace":null,"tool":"sh","arguments":{"x":[1]},"status":"inProgress","contentItems":null,"success":null,"durationMs":null,"resultItemId":null,"synthetic":false,"startedAtMs":1699999997623,"completedAtMs":null},"startedAtMs":1699999997623}`,
+		},
+		{
+			"result",
+			threads.ItemCompleted{Item: item("i-2", result), Call: &call},
+			"item/completed",
+			`{"threadId":"t-1","turnId":"u-1","item":{"type":"dynamicToolCall","id":"i-1","namespace":null,"tool":"sh","arguments":{"x":[1]},"status":"completed","contentItems":[{"type":"inputText","text":"out"}],"success":true,"durationMs":2500,"resultItemId":"i-2","synthetic":false,"startedAtMs":1699999997623,"completedAtMs":1700000000123},"completedAtMs":1700000000123,"contentTokenCount":null}`,
+		},
+		{
+			"orphan result",
+			threads.ItemCompleted{Item: item("i-2", failed)},
+			"item/completed",
+			`{"threadId":"t-1","turnId":"u-1","item":{"type":"dynamicToolCall","id":"i-2","namespace":null,"tool":"unknown","arguments":null,"status":"failed","contentItems":[{"type":"inputImage","imageUrl":"urn:plimsoll:blob:ab"}],"success":false,"durationMs":null,"resultItemId":"i-2","synthetic":true,"startedAtMs":1699999997623,"completedAtMs":1700000000123},"completedAtMs":1700000000123,"contentTokenCount":null}`,
+		},
+		{
+			"command",
+			threads.ItemCompleted{Item: item("i-1", transcript.Command{Command: "ls", Cwd: "/w", Output: "a", ExitCode: &exit, Status: "completed"})},
+			"item/completed",
+			`{"threadId":"t-1","turnId":"u-1","item":{"type":"commandExecution","id":"i-1","command":"ls","cwd":"/w","processId":null,"source":"agent","status":"completed","commandActions":[{"type":"unknown","command":"ls"}],"aggregatedOutput":"a","exitCode":0,"durationMs":2500,"startedAtMs":1699999997623,"completedAtMs":1700000000123},"completedAtMs":1700000000123,"contentTokenCount":null}`,
+		},
+		{
+			"change",
+			threads.ItemCompleted{Item: item("i-1", transcript.FileChange{Changes: []transcript.Change{{Path: "p", Op: "update", Diff: "d"}}, Status: "declined"})},
+			"item/completed",
+			`{"threadId":"t-1","turnId":"u-1","item":{"type":"fileChange","id":"i-1","changes":[{"path":"p","kind":{"type":"update","move_path":null},"diff":"d"}],"status":"declined","startedAtMs":1699999997623,"completedAtMs":1700000000123},"completedAtMs":1700000000123,"contentTokenCount":null}`,
+		},
+		{
+			"plan item",
+			threads.ItemCompleted{Item: item("i-1", transcript.Plan{Steps: []transcript.PlanStep{{Step: "s", Status: "pending"}}})},
+			"item/completed",
+			`{"threadId":"t-1","turnId":"u-1","item":{"type":"plan","id":"i-1","text":"[pending] s","startedAtMs":1699999997623,"completedAtMs":1700000000123},"completedAtMs":1700000000123,"contentTokenCount":null}`,
+		},
+		{
+			"image",
+			threads.ItemCompleted{Item: item("i-1", transcript.Image{Blob: "ab", MediaType: "image/png"})},
+			"item/completed",
+			`{"threadId":"t-1","turnId":"u-1","item":{"type":"imageView","id":"i-1","path":"urn:plimsoll:blob:ab","startedAtMs":1699999997623,"completedAtMs":1700000000123},"completedAtMs":1700000000123,"contentTokenCount":null}`,
+		},
+		{
+			"notice",
+			threads.ItemCompleted{Item: item("i-1", transcript.Notice{Source: "reanchor", Text: "n"}), Reanchor: true},
+			"item/completed",
+			`{"threadId":"t-1","turnId":"u-1","item":{"type":"hookPrompt","id":"i-1","fragments":[{"text":"n","hookRunId":"reanchor"}],"startedAtMs":1699999997623,"completedAtMs":1700000000123},"completedAtMs":1700000000123,"contentTokenCount":null}`,
+		},
+		{
+			"marker",
+			threads.ItemCompleted{Item: item("i-1", transcript.ContextCompaction{CompactionID: "k"})},
+			"item/completed",
+			`{"threadId":"t-1","turnId":"u-1","item":{"type":"contextCompaction","id":"i-1","compactionId":"k","startedAtMs":1699999997623,"completedAtMs":1700000000123},"completedAtMs":1700000000123,"contentTokenCount":null}`,
+		},
+		{
+			"opaque",
+			threads.ItemCompleted{Item: item("i-1", transcript.Opaque{Origin: "responses", Raw: []byte(`{"sealed":1}`)})},
+			"item/hidden",
+			`{"threadId":"t-1","turnId":"u-1","itemId":"i-1","kind":"opaque","origin":"responses"}`,
+		},
+		{
+			"open opaque",
+			threads.ItemStarted{Item: item("i-1", transcript.Opaque{Origin: "o"})},
+			"item/hidden",
+			`{"threadId":"t-1","turnId":"u-1","itemId":"i-1","kind":"opaque","origin":"o"}`,
+		},
+		{
+			"checkpoint",
+			threads.ItemCompleted{Item: item("i-1", transcript.Checkpoint{Text: "notes"})},
+			"item/hidden",
+			`{"threadId":"t-1","turnId":"u-1","itemId":"i-1","kind":"checkpoint","origin":""}`,
+		},
+		{
+			"plan",
+			threads.PlanUpdated{TurnID: "u-1", Plan: transcript.Plan{Steps: []transcript.PlanStep{{Step: "s", Status: "inProgress"}}}},
+			"turn/plan/updated",
+			`{"threadId":"t-1","turnId":"u-1","explanation":null,"plan":[{"step":"s","status":"inProgress"}]}`,
+		},
+		{
+			"usage",
+			threads.UsageUpdated{TurnID: "u-1", Last: adapters.Usage{InputTokens: 10, OutputTokens: 2}, Total: adapters.Usage{InputTokens: 30, OutputTokens: 5, CachedInputTokens: 4}, Context: 99, Source: "provider", Window: 1000},
+			"thread/tokenUsage/updated",
+			`{"threadId":"t-1","turnId":"u-1","tokenUsage":{"total":{"totalTokens":35,"inputTokens":30,"cachedInputTokens":4,"cacheWriteInputTokens":0,"outputTokens":5,"reasoningOutputTokens":0},"last":{"totalTokens":99,"inputTokens":10,"cachedInputTokens":0,"cacheWriteInputTokens":0,"outputTokens":2,"reasoningOutputTokens":0},"modelContextWindow":1000},"source":"provider"}`,
+		},
+		{
+			"error",
+			threads.ErrorRaised{TurnID: "u-1", Error: transcript.TurnError{Message: "m", Code: "whatever"}, WillRetry: true},
+			"error",
+			`{"threadId":"t-1","turnId":"u-1","error":{"message":"m","codexErrorInfo":"other","additionalDetails":null,"code":"whatever"},"willRetry":true}`,
+		},
 		{"warning", threads.WarningRaised{Message: "m"}, "warning", `{"threadId":"t-1","message":"m"}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -117,8 +201,10 @@ func TestWireForms(t *testing.T) {
 // The record goes out as it is, but always under the thread that it is in: an
 // imported thread's records carry the old thread's id.
 func TestARecordCarriesTheThreadItIsIn(t *testing.T) {
-	p := threads.CompactionUpdated{Record: compaction.Record{CompactionID: "k", ThreadID: "another", Phase: compaction.PhaseRequested, Trigger: compaction.TriggerManual},
-		Boundary: &transcript.Boundary{Epoch: 1}, Reanchor: "not for clients"}
+	p := threads.CompactionUpdated{
+		Record:   compaction.Record{CompactionID: "k", ThreadID: "another", Phase: compaction.PhaseRequested, Trigger: compaction.TriggerManual},
+		Boundary: &transcript.Boundary{Epoch: 1}, Reanchor: "not for clients",
+	}
 	n, err := testAPI.notification(event(t, p))
 	if err != nil {
 		t.Fatal(err)
@@ -136,9 +222,19 @@ func TestEveryEventTypeHasItsNotification(t *testing.T) {
 	body := transcript.AgentMessage{Text: "x"}
 	payloads := map[string]threads.Payload{}
 	for _, p := range []threads.Payload{
-		threads.ThreadStarted{}, threads.ThreadDeleted{}, threads.StatusChanged{Status: threads.StatusIdle}, threads.QueueChanged{},
-		threads.TurnStarted{}, threads.TurnCompleted{}, threads.ItemStarted{Item: item("i", body)}, threads.ItemCompleted{Item: item("i", body)},
-		threads.PlanUpdated{}, threads.UsageUpdated{}, threads.ErrorRaised{}, threads.WarningRaised{}, threads.CompactionUpdated{},
+		threads.ThreadStarted{},
+		threads.ThreadDeleted{},
+		threads.StatusChanged{Status: threads.StatusIdle},
+		threads.QueueChanged{},
+		threads.TurnStarted{},
+		threads.TurnCompleted{},
+		threads.ItemStarted{Item: item("i", body)},
+		threads.ItemCompleted{Item: item("i", body)},
+		threads.PlanUpdated{},
+		threads.UsageUpdated{},
+		threads.ErrorRaised{},
+		threads.WarningRaised{},
+		threads.CompactionUpdated{},
 	} {
 		payloads[p.EventType()] = p
 	}
@@ -164,9 +260,16 @@ func TestEveryEventTypeHasItsNotification(t *testing.T) {
 func TestItemsRoundTrip(t *testing.T) {
 	for _, body := range []transcript.Body{
 		transcript.UserMessage{Content: []transcript.Part{{Type: transcript.PartText, Text: "<a>"}, {Type: transcript.PartImage, Blob: "ab"}}},
-		transcript.AgentMessage{Text: "x"}, transcript.Reasoning{Text: "r"}, transcript.ToolCall{Name: "n", Arguments: []byte(`{}`)},
-		transcript.ToolResult{}, transcript.Command{Command: "ls", Status: "failed"}, transcript.FileChange{}, transcript.Plan{},
-		transcript.Image{Path: "/p"}, transcript.Notice{Text: "n"}, transcript.ContextCompaction{CompactionID: "k"},
+		transcript.AgentMessage{Text: "x"},
+		transcript.Reasoning{Text: "r"},
+		transcript.ToolCall{Name: "n", Arguments: []byte(`{}`)},
+		transcript.ToolResult{},
+		transcript.Command{Command: "ls", Status: "failed"},
+		transcript.FileChange{},
+		transcript.Plan{},
+		transcript.Image{Path: "/p"},
+		transcript.Notice{Text: "n"},
+		transcript.ContextCompaction{CompactionID: "k"},
 	} {
 		want, ok := wireItem(item("i", body), nil)
 		if !ok {

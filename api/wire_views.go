@@ -14,7 +14,7 @@ func (s *Server) wireThread(t threads.Thread) protocol.Thread {
 		ModelProvider: t.Settings.Provider, Model: nullable(t.Settings.Model),
 		CreatedAt: orZero(seconds(t.CreatedAt)), UpdatedAt: orZero(seconds(t.UpdatedAt)), RecencyAt: seconds(t.UpdatedAt),
 		Status: wireStatus(t.Status), Cwd: t.Settings.Cwd, CLIVersion: s.version, Source: "appServer",
-		CanAcceptDirectInput: ptr(t.Damaged == ""), Name: nullable(t.Name), Turns: []protocol.Turn{},
+		CanAcceptDirectInput: new(t.Damaged == ""), Name: nullable(t.Name), Turns: []protocol.Turn{},
 		Plimsoll: protocol.ThreadExtension{
 			Epoch: t.Epoch, Turns: t.Turns, Items: t.Items, Queued: t.Queued,
 			Load:     protocol.Load{Context: t.Load.Context, Base: t.Load.Base, Window: positive(t.Load.Window), Source: t.Load.Source},
@@ -67,7 +67,7 @@ func wireTurn(t transcript.Turn) protocol.Turn {
 		w.Status, w.Queued = string(transcript.TurnInProgress), true
 	}
 	if t.Error != nil {
-		w.Error = ptr(wireTurnError(*t.Error))
+		w.Error = new(wireTurnError(*t.Error))
 	}
 	return w
 }
@@ -89,7 +89,7 @@ func wireContext(c threads.ContextRead) *ContextReadResult {
 		Entries: mapped(c.Entries, wireEntry), AsOf: c.AsOf.String(),
 	}
 	if c.Boundary != nil {
-		r.CompactionID = ptr(string(c.Boundary.CompactionID))
+		r.CompactionID = new(string(c.Boundary.CompactionID))
 	}
 	return r
 }
@@ -105,9 +105,9 @@ func wireEntry(e transcript.Entry) ContextEntry {
 	}
 	switch b := e.Item.Body.(type) {
 	case transcript.ToolCall:
-		w.CallID = ptr(string(b.CallID))
+		w.CallID = new(string(b.CallID))
 	case transcript.ToolResult:
-		w.CallID = ptr(string(b.CallID))
+		w.CallID = new(string(b.CallID))
 	}
 	return w
 }
