@@ -74,8 +74,8 @@ func (h *Hub) dirtyThreads() map[string]*texts {
 // flushThread stores the changed texts of a thread. With the gate held none of
 // them can be closed meanwhile.
 func (h *Hub) flushThread(thread string, t *texts) error {
-	t.gate.Lock()
-	defer t.gate.Unlock()
+	t.gate.enter()
+	defer t.gate.leave()
 	var errs []error
 	for {
 		o, text := h.takeDirty(thread, t)

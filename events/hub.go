@@ -79,9 +79,16 @@ const FlushInterval = 250 * time.Millisecond
 type texts struct {
 	// gate is held while an open text is being stored and while a commit that
 	// closes items runs, so that no row comes back after its item closed.
-	gate  sync.Mutex
+	gate  gate
 	items []*openText // in the order of their opening; guarded by Hub.mu
 }
+
+// A gate is a mutex that testing/synctest understands: the one who has it may
+// wait for a timer.
+type gate chan struct{}
+
+func (g gate) enter() { g <- struct{}{} }
+func (g gate) leave() { <-g }
 
 type openText struct {
 	opened Event
@@ -141,8 +148,8 @@ func (h *Hub) Append(ctx context.Context, a Append) (head int64, err error) {
 		}
 	}
 	if t := h.openTexts(a.Thread); t != nil && (len(a.Closed) > 0 || a.Delete) {
-		t.gate.Lock()
-		defer t.gate.Unlock()
+		t.gate.enter()
+		defer t.gate.leave()
 	}
 	head, err = h.journal.Append(ctx, a)
 	if err != nil {
@@ -246,7 +253,7 @@ func (h *Hub) publish(thread string, entries []entry, closed []string, deleted b
 func (h *Hub) openItem(thread string, e entry) {
 	t := h.texts[thread]
 	if t == nil {
-		t = &texts{}
+		t = &texts{gate: make(gate, 1)}
 		h.texts[thread] = t
 	}
 	if o := h.find(thread, e.change.Item); o != nil && o.opened.Seq == e.Seq {
