@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -358,4 +357,3 @@ func TestMain(m *testing.M) {
 
 var errScripted = errors.New("the provider broke")
 
-var _ = slices.Contains[[]string]

@@ -199,7 +199,7 @@ func (WarningRaised) EventType() string { return "warning" }
 func (CompactionUpdated) EventType() string { return "thread/compaction/updated" }
 
 // decoders is the registry of event types; the fold refuses what is not here
-// (TestEveryPayloadIsRegistered).
+// (TestStoredFormOfEveryEventTypeStays).
 var decoders = map[string]func([]byte) (Payload, error){
 	ThreadStarted{}.EventType():     decodeAs[ThreadStarted],
 	ThreadDeleted{}.EventType():     decodeAs[ThreadDeleted],

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -418,22 +417,3 @@ func TestRealSessionsImportCompactAndContinue(t *testing.T) {
 		})
 	}
 }
-
-func TestEveryPayloadIsRegistered(t *testing.T) {
-	for _, p := range []threads.Payload{
-		threads.ThreadStarted{}, threads.ThreadDeleted{}, threads.StatusChanged{}, threads.QueueChanged{}, threads.TurnStarted{},
-		threads.TurnCompleted{}, threads.PlanUpdated{}, threads.UsageUpdated{}, threads.ErrorRaised{}, threads.WarningRaised{},
-		threads.CompactionUpdated{}, threads.ItemStarted{Item: anItem}, threads.ItemCompleted{Item: anItem},
-	} {
-		data, err := json.Marshal(p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := threads.Decode(events.Event{Type: p.EventType(), Data: data})
-		if err != nil || reflect.TypeOf(got) != reflect.TypeOf(p) {
-			t.Errorf("%s decodes to %T, %v", p.EventType(), got, err)
-		}
-	}
-}
-
-var anItem = transcript.Item{ID: "i", Turn: "t", Body: transcript.AgentMessage{Text: "x"}}

@@ -1,0 +1,109 @@
+package threads_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/plimsoll-dev/plimsoll/adapters"
+	"github.com/plimsoll-dev/plimsoll/events"
+	"github.com/plimsoll-dev/plimsoll/threads"
+	"github.com/plimsoll-dev/plimsoll/threads/compaction"
+	"github.com/plimsoll-dev/plimsoll/threads/transcript"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+// goldenPayloads has one payload of every event type, with every field set.
+func goldenPayloads() []threads.Payload {
+	at := time.Date(2026, 11, 30, 12, 0, 0, 5e6, time.UTC)
+	turn := transcript.Turn{ID: "turn-1", Kind: transcript.TurnUser, Status: transcript.TurnFailed, StartedAt: at, CompletedAt: at, Error: &transcript.TurnError{Message: "it broke", Code: "internal"}}
+	accepted := &threads.Accepted{Key: "key", Hash: "hash", Result: "turn-1", At: at.UnixMilli()}
+	item := func(id transcript.ItemID, body transcript.Body) transcript.Item {
+		return transcript.Item{ID: id, Turn: "turn-1", StartedAt: at, CompletedAt: at, Body: body}
+	}
+	call := item("call-1", transcript.ToolCall{CallID: "c1", Name: "read", Arguments: []byte(`{"path":"a.go"}`)})
+	result := item("result-1", transcript.ToolResult{CallID: "c1", Output: transcript.TextParts("text"), IsError: true, Synthetic: true})
+	checkpoint := item("checkpoint-1", transcript.Checkpoint{Version: "extractive-1", Text: "notes"})
+	usage := adapters.Usage{InputTokens: 1, CachedInputTokens: 2, CacheWriteInputTokens: 3, OutputTokens: 4, ReasoningOutputTokens: 5}
+	plan := transcript.Plan{Steps: []transcript.PlanStep{{Step: "one", Status: "pending"}}}
+	queue := []threads.QueuedTurn{{TurnID: "turn-2", Input: transcript.TextParts("next"), ClientID: "client-1", QueuedAt: at.UnixMilli()}}
+	return []threads.Payload{
+		threads.ThreadStarted{
+			Settings: threads.Settings{Provider: "offline", Model: "m", Cwd: "/w", ApprovalPolicy: "on-request", Sandbox: "read-only"}, Name: "name",
+			CreatedAt: at.UnixMilli(), Imported: &threads.Imported{Source: "pi", SourceID: "s", Hash: "h", Warnings: 1}, Accepted: accepted,
+		},
+		threads.ThreadDeleted{},
+		threads.StatusChanged{Status: threads.StatusActive, Accepted: accepted},
+		threads.QueueChanged{Queue: queue, Accepted: accepted},
+		threads.TurnStarted{Turn: turn},
+		threads.TurnCompleted{Turn: turn},
+		threads.ItemStarted{Item: call},
+		threads.ItemCompleted{Item: result, Call: &call, Reanchor: true, Accepted: accepted},
+		threads.PlanUpdated{TurnID: "turn-1", Plan: plan},
+		threads.UsageUpdated{TurnID: "turn-1", Last: usage, Total: usage, Context: 6, Base: 7, Source: "provider", Window: 8},
+		threads.ErrorRaised{TurnID: "turn-1", Error: *turn.Error, WillRetry: true},
+		threads.WarningRaised{Message: "careful"},
+		threads.CompactionUpdated{
+			Record: goldenRecord(at), Reanchor: "you are here", Accepted: accepted,
+			Request:  &threads.CompactRequest{Route: compaction.RouteLocal, Writer: compaction.WriterFixed, Budget: 8000, Instructions: "short"},
+			Boundary: &transcript.Boundary{Epoch: 1, CompactionID: "compaction-1", Covered: 9, Checkpoint: &checkpoint, Kept: []transcript.Kept{{ItemID: "i", Form: transcript.FormStub, Text: "[…]"}}},
+		},
+	}
+}
+
+func goldenRecord(at time.Time) compaction.Record {
+	return compaction.Record{
+		CompactionID: "compaction-1", ThreadID: "thread-1", TurnID: "turn-1", Trigger: compaction.TriggerManual,
+		Route: new(compaction.RouteLocal), Writer: new(compaction.WriterExtractive), Phase: compaction.PhaseTerminal, Outcome: new(compaction.Completed),
+		Epoch: 0, BaseSeq: 12, Ruler: transcript.Ruler, Target: new(8000),
+		Before:            &compaction.Measure{Tokens: 9000, Window: new(64000), Source: transcript.Ruler},
+		After:             &compaction.Measure{Tokens: 4000, Window: new(64000), Source: transcript.Ruler},
+		SummarizedTurnIDs: []transcript.TurnID{"turn-0"}, RetainedTurnIDs: []transcript.TurnID{"turn-1"},
+		Split: &compaction.Split{TurnID: "turn-1", FirstRetainedItemID: "i"}, Items: &compaction.ItemCounts{Summarized: 1, Whole: 2, Clipped: 3, Stub: 4},
+		PrunedItemIDs: []transcript.ItemID{"i"},
+		Checkpoint:    &compaction.CheckpointInfo{ItemID: "checkpoint-1", Version: "extractive-1", Tokens: 500, Fidelity: compaction.Fidelity{Kept: 3, Total: 4, Missing: []string{"file x.go"}}},
+		Skipped:       []compaction.Skip{{Link: "native", Code: "nativeUnsupported", Reason: "no"}}, Warnings: []string{"w"},
+		RequestedAt: at.UnixMilli(), StartedAt: new(at.UnixMilli()), CompletedAt: new(at.UnixMilli()),
+	}
+}
+
+// What is in the journals of users must stay readable: a golden file is never
+// changed, a payload that changes its form gets another event type.
+func TestStoredFormOfEveryEventTypeStays(t *testing.T) {
+	for _, p := range goldenPayloads() {
+		path := filepath.Join("testdata", "events", strings.ReplaceAll(p.EventType(), "/", ".")+".json")
+		data, err := json.MarshalIndent(p, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		data = append(data, '\n')
+		if *update {
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, data, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(want, data) {
+			t.Errorf("%s is now stored as\n%s\nthe golden file says\n%s", p.EventType(), data, want)
+		}
+		back, err := threads.Decode(events.Event{Type: p.EventType(), Data: want})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again := mustJSON(t, back); again != strings.TrimSuffix(mustJSON(t, p), "\n") {
+			t.Errorf("%s does not survive decoding:\n%s", p.EventType(), again)
+		}
+	}
+}
