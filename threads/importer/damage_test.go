@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/plimsoll-dev/plimsoll/threads/fault"
 	"github.com/plimsoll-dev/plimsoll/threads/importer"
@@ -120,7 +121,11 @@ func TestWarningsAreBounded(t *testing.T) {
 // could begin a record and none does.
 func TestHostileDamageIsReadInBoundedTime(t *testing.T) {
 	file := line1 + "\n" + strings.Repeat(`{"a":[`, 1<<20) + "\n" + line2 + "\n"
+	started := time.Now()
 	s, err := importer.Read(strings.NewReader(file), importer.Limits{MaxRecord: 8 << 20})
+	if took := time.Since(started); took > 30*time.Second { // without a budget it is minutes
+		t.Errorf("took %v", took)
+	}
 	if err != nil || len(s.Warnings) != 1 || len(s.Transcript.Items) != 3 {
 		t.Errorf("%v, %+v", err, s)
 	}

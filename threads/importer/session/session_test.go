@@ -163,3 +163,32 @@ func TestSkippedKindsAreBounded(t *testing.T) {
 		t.Errorf("%d counted in %d kinds", sum, len(b.Session().Skipped))
 	}
 }
+
+// TestNoticesBeforeTheFirstPromptBelongToItsTurn: what a program does at its
+// start is no turn of its own, but what an older turn left behind is.
+func TestNoticesBeforeTheFirstPromptBelongToItsTurn(t *testing.T) {
+	notice := transcript.Notice{Source: "meta", Text: "hello"}
+	for name, c := range map[string]struct {
+		before []transcript.Body
+		turns  int
+	}{
+		"nothing":               {nil, 1},
+		"notices":               {[]transcript.Body{notice, notice}, 1},
+		"a result and a notice": {[]transcript.Body{result("a"), notice}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := session.NewBuilder("test", session.Limits{})
+			add(b, c.before...)
+			b.Prompt()
+			add(b, user("go"), notice)
+			if got := len(finish(t, b).Transcript.Turns); got != c.turns {
+				t.Errorf("%d turns, want %d", got, c.turns)
+			}
+			b.Prompt()
+			add(b, user("again"))
+			if got := len(finish(t, b).Transcript.Turns); got != c.turns+1 {
+				t.Errorf("%d turns after another prompt, want %d", got, c.turns+1)
+			}
+		})
+	}
+}
