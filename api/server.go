@@ -32,8 +32,9 @@ type Options struct {
 	Version string       // of this server, shown to clients
 }
 
-// Server answers requests. It is safe for concurrent use and owns no goroutine
-// beyond those of a Serve call.
+// Server answers requests. It is safe for concurrent use. Its goroutines are
+// those of its Serve calls, which wait for them; with a handler alone, a stream
+// ends when its client is gone or the service closes.
 type Server struct {
 	svc     *threads.Service
 	token   func() string
@@ -42,6 +43,8 @@ type Server struct {
 	log     *slog.Logger
 	version string
 	limits  limits
+	loose   *streams // of handlers that are used without Serve
+	frames  *frames
 
 	guarded http.Handler // for TCP
 	private http.Handler // for a unix socket that only its owner can open
@@ -76,6 +79,7 @@ func New(o Options) *Server {
 		log:     o.Logger,
 		version: o.Version,
 		limits:  defaultLimits,
+		loose:   &streams{ctx: context.Background()},
 	}
 	for _, h := range o.Hosts {
 		s.hosts = append(s.hosts, strings.ToLower(strings.TrimSuffix(h, ".")))
@@ -86,6 +90,7 @@ func New(o Options) *Server {
 	if s.token == nil {
 		s.token = func() string { return "" }
 	}
+	s.frames = newFrames(s.encodeEvent)
 	routes := s.routes()
 	s.guarded = s.chain(routes, s.checkHost, s.checkOrigin, s.checkLimits, s.checkToken)
 	s.private = s.chain(routes, s.checkOrigin, s.checkLimits)
@@ -111,11 +116,11 @@ func (s *Server) ServePrivate(ctx context.Context, ln net.Listener) error {
 	return s.serve(ctx, ln, s.private)
 }
 
-// streamsKey holds the context that ends the streams of a Serve call.
-type streamsKey struct{}
-
 func (s *Server) serve(ctx context.Context, ln net.Listener, h http.Handler) error {
-	base := context.WithValue(context.WithoutCancel(ctx), streamsKey{}, ctx)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	group := &streams{ctx: ctx}
+	base := context.WithValue(context.WithoutCancel(ctx), streamsKey{}, group)
 	srv := &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: s.limits.header,
@@ -128,15 +133,18 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, h http.Handler) err
 	go func() { stopped <- srv.Serve(ln) }()
 	select {
 	case err := <-stopped:
+		cancel()
+		group.wait()
 		return err
 	case <-ctx.Done():
 	}
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.limits.shutdown)
-	defer cancel()
+	grace, release := context.WithTimeout(context.WithoutCancel(ctx), s.limits.shutdown)
+	defer release()
 	err := srv.Shutdown(grace)
 	if err != nil {
 		err = errors.Join(err, srv.Close())
 	}
+	group.wait()
 	if serveErr := <-stopped; !errors.Is(serveErr, http.ErrServerClosed) {
 		err = errors.Join(err, serveErr)
 	}

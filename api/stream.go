@@ -1,16 +1,16 @@
 package api
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"log/slog"
 	"mime"
+	"net"
 	"net/http"
+	"runtime/debug"
 	"strings"
-	"time"
+	"sync"
 
-	"github.com/plimsoll-dev/plimsoll/api/protocol"
 	"github.com/plimsoll-dev/plimsoll/events"
 	"github.com/plimsoll-dev/plimsoll/threads/fault"
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
@@ -64,168 +64,144 @@ func wantsStream(accept []string) bool {
 	return !json
 }
 
-// stream follows events until the client is gone, the thread is deleted, the
+// streams are the streams of one Serve call. They are taken off net/http once
+// their answer begins, because what it keeps for a request that runs is more than
+// twice what a subscriber that idles may cost (bench/sse): each is one goroutine
+// that follows and one that notices that the client is gone.
+type streams struct {
+	ctx context.Context // ends all of them
+
+	mu     sync.Mutex // guards closed, and makes start and wait exclude each other
+	closed bool
+	wg     sync.WaitGroup
+}
+
+// streamsKey is where requests find the streams of their Serve call.
+type streamsKey struct{}
+
+func (g *streams) start(f func()) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return false
+	}
+	g.wg.Go(f)
+	return true
+}
+
+// wait lets no stream start any more, and waits for those that run.
+func (g *streams) wait() {
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
+	g.wg.Wait()
+}
+
+// A stream is one subscription. Its fields are set before it starts.
+type stream struct {
+	server    *Server
+	ctx       context.Context
+	thread    transcript.ThreadID
+	after     *events.Cursor
+	requestID string
+	first     chan error // the first message came (nil), or why there is none
+	conn      chan *sse  // the connection; closed if there is none
+}
+
+// stream answers with events until the client is gone, the thread is deleted, the
 // cursor cannot be served, or the server stops. The answer begins with the first
 // message, so that an unknown thread is still a problem.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, thread transcript.ThreadID, after *events.Cursor) error {
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	if streams, ok := ctx.Value(streamsKey{}).(context.Context); ok {
-		defer context.AfterFunc(streams, cancel)()
+	group, ok := r.Context().Value(streamsKey{}).(*streams)
+	if !ok {
+		group = s.loose
 	}
-	out := &sse{server: s, rc: http.NewResponseController(w), buf: bufio.NewWriterSize(w, 512)}
-	begun := false
-	for msg, err := range s.svc.Follow(ctx, thread, after, s.limits.heartbeat) {
-		if !begun && err != nil {
-			return err
+	ctx, cancel := context.WithCancel(group.ctx)
+	st := &stream{
+		server: s, ctx: ctx, thread: thread, after: after, requestID: requestID(r.Context()),
+		first: make(chan error, 1), conn: make(chan *sse, 1),
+	}
+	if !group.start(func() { defer cancel(); st.run() }) {
+		cancel()
+		return errClosing
+	}
+	defer close(st.conn)
+	if err := <-st.first; err != nil {
+		return err
+	}
+	conn, err := hijack(w)
+	if err != nil {
+		cancel()
+		return err
+	}
+	st.conn <- newSSE(s, conn, cancel, w.Header(), r.ProtoAtLeast(1, 1))
+	return nil
+}
+
+var errClosing = fault.New(fault.Unavailable, "the server is closing")
+
+// hijack takes the connection of a request.
+func hijack(w http.ResponseWriter) (net.Conn, error) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err == nil {
+		return conn, nil
+	}
+	return nil, fault.Wrap(fault.Internal, err, "this connection cannot stream")
+}
+
+// run follows. It owns the connection once it has it.
+func (st *stream) run() {
+	var out *sse
+	defer func() {
+		if p := recover(); p != nil {
+			st.log(slog.LevelError, "panic", slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 		}
-		if !begun {
-			begun = true
-			beginStream(w)
-			err = out.line("retry: 1000\n\n")
+		if out != nil {
+			out.close()
+		}
+	}()
+	var broken error
+	for msg, err := range st.server.svc.Follow(st.ctx, st.thread, st.after, st.server.limits.heartbeat) {
+		if out == nil {
+			if st.first <- err; err != nil {
+				return
+			}
+			if out = <-st.conn; out == nil {
+				return
+			}
+			err = out.begin()
 		}
 		if err == nil {
 			err = out.send(msg)
 		}
-		if errors.Is(err, events.ErrClosed) {
-			break // the server stops
-		}
 		if err != nil {
-			s.endStream(r, err)
-			return nil
+			broken = err
+			break
 		}
 	}
-	if !begun { // the client left, or the server stops, before anything was said
-		return fault.New(fault.Unavailable, "the server is closing")
+	if out == nil { // the server stops before anything was said
+		st.first <- errClosing
+		return
 	}
-	if err := out.flush(); err != nil {
-		s.endStream(r, err)
+	if broken == nil || errors.Is(broken, events.ErrClosed) {
+		broken = out.end()
 	}
-	return nil
+	if broken != nil {
+		st.broke(broken)
+	}
 }
 
-func beginStream(w http.ResponseWriter) {
-	h := w.Header()
-	h.Set("Content-Type", sseType)
-	h.Set("X-Accel-Buffering", "no")
-	w.WriteHeader(http.StatusOK)
-}
-
-// endStream notes why a stream broke. The connection is cut, so that the client
-// sees that the stream did not end by itself.
-func (s *Server) endStream(r *http.Request, err error) {
-	level := slog.LevelDebug // a client that is gone or too slow
+// broke notes why a stream was cut: the client is gone or does not read, which is
+// its own affair, or the journal has something that cannot be read.
+func (st *stream) broke(err error) {
+	level := slog.LevelDebug
 	if _, ok := errors.AsType[*fault.Error](err); ok {
 		level = slog.LevelError
 	}
-	s.log.LogAttrs(context.WithoutCancel(r.Context()), level, "stream broke", slog.String("requestId", requestID(r.Context())), slog.String("path", r.URL.Path), slog.Any("error", err))
-	if r.Context().Err() == nil {
-		panic(http.ErrAbortHandler)
-	}
+	st.log(level, "stream broke", slog.Any("error", err))
 }
 
-// sse writes one stream. It is used by the goroutine of its request only.
-type sse struct {
-	server *Server
-	rc     *http.ResponseController
-	buf    *bufio.Writer
-	live   bool
-	open   openItem // of the newest delta
-}
-
-// send writes a message. While history is replayed it leaves the flushing to the
-// buffers; stream/live, which always follows, flushes.
-func (o *sse) send(m events.Message) error {
-	if err := o.deadline(); err != nil {
-		return err
-	}
-	var err error
-	switch m.Kind {
-	case events.KindEvent:
-		err = o.durable(m)
-	case events.KindDelta:
-		err = o.delta(m.Delta)
-	case events.KindLive:
-		o.live = true
-		err = o.unnumbered(message(methodStreamLive, protocol.StreamLiveParams{Cursor: m.Cursor.String()}, time.Now()))
-	case events.KindReset:
-		err = o.unnumbered(message(methodStreamReset, protocol.StreamResetParams{
-			Reason: string(m.Reset.Reason), Oldest: m.Reset.Oldest, Cursor: m.Cursor.String(),
-		}, time.Now()))
-	case events.KindHeartbeat:
-		err = o.line(": hb\n\n")
-	}
-	if err != nil || !o.live {
-		return err
-	}
-	return o.flush()
-}
-
-// durable writes a journal event. Its id is the cursor to resume from, which a
-// repeated event must not move back.
-func (o *sse) durable(m events.Message) error {
-	n, err := o.server.notification(m.Event)
-	if err != nil {
-		return err
-	}
-	if !m.Repeat {
-		if err := o.line("id: " + m.Cursor.String() + "\n"); err != nil {
-			return err
-		}
-	}
-	return o.data(n)
-}
-
-// delta writes more text of an item. What the opening event says is decoded once
-// and not for each piece.
-func (o *sse) delta(d events.Delta) error {
-	if o.open.event != d.Opened {
-		open, err := openedBy(d.Opened)
-		if err != nil {
-			return err
-		}
-		o.open = open
-	}
-	return o.unnumbered(o.open.delta(d))
-}
-
-func (o *sse) unnumbered(n protocol.Notification, err error) error {
-	if err != nil {
-		return err
-	}
-	return o.data(n)
-}
-
-func (o *sse) data(n protocol.Notification) error {
-	b, err := encode(n)
-	if err != nil {
-		return err
-	}
-	if err := o.line("data: "); err != nil {
-		return err
-	}
-	if _, err := o.buf.Write(b); err != nil {
-		return err
-	}
-	return o.line("\n\n")
-}
-
-func (o *sse) line(s string) error {
-	_, err := o.buf.WriteString(s)
-	return err
-}
-
-// deadline gives the client its time to take what is written next.
-func (o *sse) deadline() error {
-	return supported(o.rc.SetWriteDeadline(time.Now().Add(o.server.limits.write)))
-}
-
-func (o *sse) flush() error {
-	if err := o.deadline(); err != nil {
-		return err
-	}
-	if err := o.buf.Flush(); err != nil {
-		return err
-	}
-	return supported(o.rc.Flush())
+func (st *stream) log(level slog.Level, text string, attrs ...slog.Attr) {
+	attrs = append(attrs, slog.String("requestId", st.requestID), slog.String("thread", string(st.thread)))
+	st.server.log.LogAttrs(context.WithoutCancel(st.ctx), level, text, attrs...)
 }

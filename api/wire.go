@@ -40,6 +40,15 @@ func (s *Server) notification(e events.Event) (protocol.Notification, error) {
 	return n, err
 }
 
+// encodeEvent is the frame of an event: the same bytes on every door.
+func (s *Server) encodeEvent(e events.Event) ([]byte, error) {
+	n, err := s.notification(e)
+	if err != nil {
+		return nil, err
+	}
+	return encode(n)
+}
+
 // message is a notification that is not in the journal.
 func message(method string, params any, at time.Time) (protocol.Notification, error) {
 	b, err := encode(params)

@@ -1,0 +1,58 @@
+package api
+
+import (
+	"sync"
+
+	"github.com/plimsoll-dev/plimsoll/events"
+)
+
+// frames keeps the newest events as they are sent, so that an event that many
+// follow is mapped and encoded once. The bytes are shared: nobody changes them.
+type frames struct {
+	encode func(events.Event) ([]byte, error)
+
+	mu   sync.Mutex // guards the fields below; never held while encoding
+	byAt map[int64]*entry
+	ring [keptFrames]int64 // positions in the order of their coming
+	next int
+}
+
+// keptFrames bounds what is kept. Followers of what happens now are at most a
+// few events apart; a replay gains nothing and loses nothing.
+const keptFrames = 64
+
+// maxKeptFrame is the largest frame that is kept for others.
+const maxKeptFrame = 64 << 10
+
+type entry struct {
+	once sync.Once
+	data []byte
+	err  error
+}
+
+func newFrames(encode func(events.Event) ([]byte, error)) *frames {
+	return &frames{encode: encode, byAt: map[int64]*entry{}}
+}
+
+// of returns the frame of an event.
+func (f *frames) of(e events.Event) ([]byte, error) {
+	if len(e.Data) > maxKeptFrame {
+		return f.encode(e)
+	}
+	en := f.entry(e.Pos)
+	en.once.Do(func() { en.data, en.err = f.encode(e) })
+	return en.data, en.err
+}
+
+func (f *frames) entry(pos int64) *entry {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if en, ok := f.byAt[pos]; ok {
+		return en
+	}
+	delete(f.byAt, f.ring[f.next]) // positions begin at 1: an unused slot deletes nothing
+	en := &entry{}
+	f.byAt[pos], f.ring[f.next] = en, pos
+	f.next = (f.next + 1) % keptFrames
+	return en
+}
