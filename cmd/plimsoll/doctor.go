@@ -1,0 +1,256 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/plimsoll-dev/plimsoll/api"
+)
+
+type doctorCmd struct {
+	homeFlag
+	JSON bool `name:"json" help:"Print one JSON object a line."`
+}
+
+// A finding is the result of one check. Fix says what to do if it is not ok.
+type finding struct {
+	Check  string `json:"check"`
+	Status string `json:"status"` // ok | warning | failed | skipped
+	Detail string `json:"detail"`
+	Fix    string `json:"fix,omitempty"`
+}
+
+const (
+	findingOK      = "ok"
+	findingWarning = "warning"
+	findingFailed  = "failed"
+	findingSkipped = "skipped"
+)
+
+func okay(check, detail string) finding { return finding{check, findingOK, detail, ""} }
+
+func failed(check, detail, fix string) finding { return finding{check, findingFailed, detail, fix} }
+
+// Run checks the home and fails if a check does. It changes nothing.
+func (c *doctorCmd) Run(ctx context.Context, m *Main) error {
+	h, err := c.resolve(m)
+	if err != nil {
+		return err
+	}
+	bad := 0
+	for _, f := range examine(ctx, m, h) {
+		if f.Status == findingFailed {
+			bad++
+		}
+		if c.JSON {
+			if err := printJSON(m.Stdout, f); err != nil {
+				return err
+			}
+			continue
+		}
+		printFinding(m, f)
+	}
+	if bad > 0 {
+		return fmt.Errorf("doctor: %s failed", plural(bad, "check"))
+	}
+	return nil
+}
+
+func printFinding(m *Main, f finding) {
+	mark := map[string]string{
+		findingOK: m.style.good("ok     "), findingWarning: m.style.notice("warning"),
+		findingFailed: m.style.bad("FAILED "), findingSkipped: m.style.dim("skipped"),
+	}[f.Status]
+	say(m.Stdout, "%s  %-9s %s\n", mark, f.Check, f.Detail)
+	if f.Fix != "" {
+		say(m.Stdout, "%-20sfix: %s\n", "", f.Fix)
+	}
+}
+
+// examine makes all checks. Those that would open the home are left out if it is
+// not private or its configuration cannot be read: opening it would change it.
+func examine(ctx context.Context, m *Main, h home) []finding {
+	out := []finding{checkHome(h)}
+	if _, err := os.Stat(h.dir); err != nil {
+		return append(out, checkPort(config{}, false))
+	}
+	cfg, err := readConfig(h.path(configFile))
+	if err != nil {
+		out = append(out, failed("config", err.Error(), "correct that line, or remove the file"))
+	} else {
+		out = append(out, okay("config", configDetail(h, cfg)))
+	}
+	out = append(out, checkToken(h), checkDisk(h))
+	served := false
+	if out[0].Status != findingOK || err != nil {
+		for _, check := range []string{"journal", "threads", "providers"} {
+			out = append(out, finding{check, findingSkipped, "mend the failed checks first", ""})
+		}
+	} else {
+		var opened []finding
+		opened, served = checkOpen(ctx, m, h)
+		out = append(out, opened...)
+	}
+	return append(out, checkPort(cfg, served))
+}
+
+func checkHome(h home) finding {
+	info, err := os.Stat(h.dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return failed("home", h.dir+" does not exist", "start the server once: plimsoll serve --home "+shellWord(h.dir))
+	case err != nil:
+		return failed("home", err.Error(), "make it accessible to this user, or choose another with --home")
+	case !info.IsDir():
+		return failed("home", h.dir+" is not a folder", "choose another with --home")
+	}
+	if err := ownedByUs(info, h.dir); err != nil {
+		return failed("home", err.Error(), "run as that user, or choose another with --home")
+	}
+	if info.Mode().Perm() != 0o700 {
+		return failed("home", fmt.Sprintf("%s has mode %04o, want 0700", h.dir, info.Mode().Perm()), "chmod 700 "+shellWord(h.dir))
+	}
+	entries, err := os.ReadDir(h.dir)
+	if err != nil {
+		return failed("home", err.Error(), "make it readable")
+	}
+	var open []string
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && isHomeFile(e.Name()) && info.Mode().Perm()&0o077 != 0 {
+			open = append(open, shellWord(h.path(e.Name())))
+		}
+	}
+	if len(open) > 0 {
+		return failed("home", fmt.Sprintf("others may use %s of it", plural(len(open), "file")), "chmod 600 "+strings.Join(open, " "))
+	}
+	return okay("home", h.dir+", private")
+}
+
+func configDetail(h home, cfg config) string {
+	if !fileExists(h.path(configFile)) {
+		return "no " + configFile + ", all defaults"
+	}
+	return fmt.Sprintf("%s, %s", h.path(configFile), plural(len(cfg.order), "provider"))
+}
+
+func checkToken(h home) finding {
+	switch _, err := h.readToken(); {
+	case errors.Is(err, fs.ErrNotExist):
+		return finding{"token", findingWarning, "there is none yet", "it is made by the first start, or by: plimsoll token --home " + shellWord(h.dir)}
+	case err != nil:
+		return failed("token", err.Error(), "rm "+shellWord(h.path(tokenFile))+" and run: plimsoll token --home "+shellWord(h.dir))
+	}
+	return okay("token", h.path(tokenFile))
+}
+
+// Free space under which the check fails, and under which it warns.
+const (
+	diskFailed  = 64 << 20
+	diskWarning = 1 << 30
+)
+
+func checkDisk(h home) finding {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(h.dir, &st); err != nil {
+		return finding{"disk", findingWarning, err.Error(), ""}
+	}
+	free := st.Bavail * uint64(st.Bsize)
+	detail := fmt.Sprintf("%s MiB free", thousands(int(free>>20)))
+	const fix = "free some space, or move the home and name it with --home"
+	switch {
+	case free < diskFailed:
+		return failed("disk", detail, fix)
+	case free < diskWarning:
+		return finding{"disk", findingWarning, detail, fix}
+	}
+	return okay("disk", detail)
+}
+
+// checkOpen looks into the home through its owner, or by opening it.
+func checkOpen(ctx context.Context, m *Main, h home) (out []finding, served bool) {
+	if !fileExists(h.path(dbFile)) {
+		return []finding{{"journal", findingWarning, "there is none yet", "it is made by the first start"}}, false
+	}
+	cl, err := m.connect(ctx, h)
+	if err != nil {
+		return []finding{failed("journal", err.Error(), "see above; a copy of "+shellWord(h.path(dbFile))+" is worth having before anything is tried")}, false
+	}
+	defer func() {
+		if err := cl.close(); err != nil {
+			out = append(out, failed("journal", err.Error(), "see the server's log"))
+		}
+	}()
+	how := "opens, nobody serves it"
+	if !cl.local {
+		how = "served by the running server"
+	}
+	out = append(out, okay("journal", h.path(dbFile)+", "+how), checkThreads(ctx, cl), checkProviders(ctx, cl))
+	return out, !cl.local
+}
+
+func checkThreads(ctx context.Context, cl *client) finding {
+	n := 0
+	var damaged []string
+	err := cl.eachThread(ctx, func(page api.ThreadListResult) error {
+		for _, t := range page.Data {
+			n++
+			if t.Plimsoll.Damaged != nil {
+				damaged = append(damaged, t.ID+" ("+*t.Plimsoll.Damaged+")")
+			}
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return failed("threads", err.Error(), "see the server's log")
+	case len(damaged) > 0:
+		return failed("threads", fmt.Sprintf("%d of %d cannot be read: %s", len(damaged), n, strings.Join(damaged, ", ")),
+			"the others work; restore a copy of the journal to get them back")
+	}
+	return okay("threads", plural(n, "thread"))
+}
+
+func checkProviders(ctx context.Context, cl *client) finding {
+	var list api.ProviderListResult
+	if err := cl.call(ctx, http.MethodGet, "/v1/providers", nil, &list); err != nil {
+		return failed("providers", err.Error(), "see the server's log")
+	}
+	var good, broken []string
+	for _, p := range list.Data {
+		if p.Error != nil {
+			broken = append(broken, p.Name+": "+*p.Error)
+			continue
+		}
+		good = append(good, fmt.Sprintf("%s (%s, %s)", p.Name, p.Kind, plural(len(p.Models), "model")))
+	}
+	if len(broken) > 0 {
+		return failed("providers", strings.Join(broken, "; "), "check [providers] in "+configFile)
+	}
+	return okay("providers", strings.Join(good, ", "))
+}
+
+// checkPort asks whether serve could listen, or already does.
+func checkPort(cfg config, served bool) finding {
+	addr := cfg.Server.Listen
+	if addr == "" {
+		addr = defaultListen
+	}
+	if err := checkListen(addr, cfg.Server.Hosts); err != nil {
+		return failed("port", err.Error(), "one of the two ways above")
+	}
+	l, err := listenTCP(addr)
+	if err == nil {
+		shut(l)
+		return okay("port", addr+" is free")
+	}
+	if served {
+		return okay("port", addr+" is in use while the server runs")
+	}
+	return failed("port", err.Error(), "plimsoll serve --listen 127.0.0.1:0 takes a free one")
+}

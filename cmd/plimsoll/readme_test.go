@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll-dev/plimsoll/api"
+	"github.com/plimsoll-dev/plimsoll/threads/compaction"
+)
+
+func readme(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	mustDo(t, err)
+	return string(b)
+}
+
+// blocks returns the fenced blocks of a language.
+func blocks(doc, language string) []string {
+	var out []string
+	for _, m := range regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(doc, -1) {
+		out = append(out, m[1])
+	}
+	return out
+}
+
+// serveHome runs a server on a home of its own until the test ends.
+func serveHome(t *testing.T) *server {
+	t.Helper()
+	m := &Main{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard, Getenv: func(string) string { return "" }}
+	s, err := m.startServer(context.Background(), home{filepath.Join(t.TempDir(), "home")}, "127.0.0.1:0", slog.New(slog.DiscardHandler))
+	mustDo(t, err)
+	t.Cleanup(func() {
+		if err := s.close(); err != nil {
+			t.Errorf("close server: %v", err)
+		}
+	})
+	return s
+}
+
+func TestWalkThroughOfTheReadmeWorksWordForWord(t *testing.T) {
+	for _, tool := range []string{"bash", "curl", "jq"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("SKIPPED: %s is not installed, so the README was not tried", tool)
+		}
+	}
+	_, part, _ := strings.Cut(readme(t), "<!-- tested: ")
+	part, _, ok := strings.Cut(part, "<!-- end of tested -->")
+	scripts := blocks(part, "sh")
+	if !ok || len(scripts) < 5 {
+		t.Fatalf("the README has %d tested blocks", len(scripts))
+	}
+	s := serveHome(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", strings.Join(scripts, "\n")+"\nexec >&2\nset | grep -E '^(THREAD|LONG|COMPACTION)='\n")
+	cmd.Dir = filepath.Join("..", "..")
+	cmd.Env = append(os.Environ(), "PLIMSOLL_URL="+s.url(), "PLIMSOLL_HOME="+s.home.dir, "GORACE=atexit_sleep_ms=0")
+	var stdout, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s\n%s", err, stdout.String(), stderr.String())
+	}
+	for _, want := range []string{
+		`"method":"turn/completed"`, // the events were followed to the end of the turn
+		`use route local`,           // the refusal has its remedy
+		`"outcome": "completed"`,    // the record
+	} {
+		if !strings.Contains(stdout.String(), want) {
+			t.Errorf("%q was not printed", want)
+		}
+	}
+	checkWalkThrough(t, s, stderr.String())
+	if t.Failed() {
+		t.Logf("stdout:\n%s\nstderr:\n%s", stdout.String(), stderr.String())
+	}
+}
+
+// checkWalkThrough looks at the server for what the README says was done.
+func checkWalkThrough(t *testing.T, s *server, vars string) {
+	t.Helper()
+	value := func(name string) string {
+		m := regexp.MustCompile(`(?m)^` + name + `='?([0-9a-f-]{36})'?$`).FindStringSubmatch(vars)
+		if m == nil {
+			t.Fatalf("the blocks did not set %s to an id", name)
+		}
+		return m[1]
+	}
+	cl, ok := dialSocket(s.home)
+	if !ok {
+		t.Fatal("the socket does not answer")
+	}
+	defer func() { mustDo(t, cl.close()) }()
+	var turns api.TurnListResult
+	mustDo(t, cl.call(t.Context(), http.MethodGet, threadPath(value("THREAD"), "/turns"), nil, &turns))
+	if len(turns.Data) != 1 || turns.Data[0].Status != "completed" {
+		t.Errorf("turns of the first thread: %+v", turns.Data)
+	}
+	var list api.CompactionListResult
+	mustDo(t, cl.call(t.Context(), http.MethodGet, threadPath(value("LONG"), "/compactions"), nil, &list))
+	var got []string
+	for _, r := range list.Data {
+		if r.Outcome != nil && r.Trigger == compaction.TriggerManual {
+			got = append(got, string(*r.Outcome))
+		}
+	}
+	if diff := cmp.Diff([]string{"completed", "refused"}, got); diff != "" || string(list.Data[0].CompactionID) != value("COMPACTION") {
+		t.Errorf("compactions, newest first: %s", diff)
+	}
+}
+
+func TestCommandsOfTheReadmeParse(t *testing.T) {
+	t.Parallel()
+	doc := readme(t)
+	var lines []string
+	for _, m := range regexp.MustCompile("`(plimsoll [^`]*)`").FindAllStringSubmatch(doc, -1) {
+		lines = append(lines, m[1])
+	}
+	for _, block := range blocks(doc, "sh") {
+		lines = append(lines, regexp.MustCompile(`plimsoll [a-z][^|)#&\n]*`).FindAllString(block, -1)...)
+	}
+	seen := map[string]bool{}
+	for _, line := range lines {
+		args := strings.Fields(line)[1:]
+		var cli CLI
+		m := &Main{Stdout: io.Discard, Stderr: io.Discard}
+		parser, err := m.parser(&cli)
+		mustDo(t, err)
+		if _, err := parser.Parse(args); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+		seen[args[0]] = true
+	}
+	for _, command := range []string{"serve", "demo", "import", "export", "threads", "compact", "tail", "token", "doctor", "version"} {
+		if !seen[command] {
+			t.Errorf("the README does not show %s", command)
+		}
+	}
+}
+
+func TestRecordOfTheReadmeHasTheShapeOfRecords(t *testing.T) {
+	t.Parallel()
+	shown := blocks(readme(t), "json")
+	if len(shown) != 1 {
+		t.Fatalf("%d json blocks, want the record only", len(shown))
+	}
+	var record compaction.Record
+	mustDo(t, json.Unmarshal([]byte(shown[0]), &record))
+	if !record.Terminal() || record.Checkpoint == nil {
+		t.Error("the record is not that of a completed compaction")
+	}
+	var members map[string]json.RawMessage
+	mustDo(t, json.Unmarshal([]byte(shown[0]), &members))
+	full, err := json.Marshal(compaction.Record{})
+	mustDo(t, err)
+	var want map[string]json.RawMessage
+	mustDo(t, json.Unmarshal(full, &want))
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(members))); diff != "" {
+		t.Errorf("-code +README:\n%s", diff)
+	}
+}
+
+func TestConfigurationOfTheReadmeIsRead(t *testing.T) {
+	t.Parallel()
+	shown := blocks(readme(t), "toml")
+	if len(shown) != 1 {
+		t.Fatalf("%d toml blocks", len(shown))
+	}
+	cfg, err := parseConfig([]byte(shown[0]))
+	mustDo(t, err)
+	if _, err := openProviders(cfg); err != nil {
+		t.Error(err)
+	}
+	for section, keys := range sections {
+		for _, key := range keys {
+			if key != "model" && key != "api_key_env" && !strings.Contains(shown[0], key+" = ") {
+				t.Errorf("the README does not show %s of [%s]", key, section)
+			}
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/plimsoll-dev/plimsoll/threads/compaction"
+)
+
+// printJSON writes v as one line.
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// printRecord writes a compaction's record for people; timed says whether its
+// times were measured.
+func printRecord(w io.Writer, s style, r *compaction.Record, timed bool) {
+	t := &table{head: []string{"", ""}}
+	t.add("outcome", outcomeText(s, r))
+	row := func(name string, v *string) {
+		if v != nil && *v != "" {
+			t.add(name, printable(*v))
+		}
+	}
+	row("code", r.Code)
+	row("reason", r.Reason)
+	row("remedy", r.Remedy)
+	if r.Route != nil {
+		t.add("route", string(*r.Route))
+	}
+	if r.Writer != nil {
+		t.add("writer", string(*r.Writer))
+	}
+	if r.Before != nil {
+		t.add("before", measureText(r.Before))
+	}
+	if r.After != nil {
+		t.add("after", measureText(r.After))
+	}
+	if r.Target != nil {
+		t.add("target", thousands(*r.Target)+" tokens")
+	}
+	if c := r.Checkpoint; c != nil {
+		t.add("checkpoint", fmt.Sprintf("%s, %s tokens", c.Version, thousands(c.Tokens)))
+		t.add("fidelity", fidelityText(c.Fidelity))
+		for _, missing := range c.Fidelity.Missing {
+			t.add("  missing", oneLine(missing, 90))
+		}
+	}
+	if r.Items != nil {
+		t.add("items", itemsText(r.Items))
+	}
+	if r.Outcome != nil && *r.Outcome == compaction.Completed {
+		t.add("turns", fmt.Sprintf("%d summarised, %d retained", len(r.SummarizedTurnIDs), len(r.RetainedTurnIDs)))
+	}
+	for _, skip := range r.Skipped {
+		t.add("skipped", printable(skip.Link+": "+skip.Code+": "+skip.Reason))
+	}
+	for _, warning := range r.Warnings {
+		t.add("warning", oneLine(warning, 120))
+	}
+	if timed {
+		t.add("time", millisText(r))
+	}
+	t.add("epoch", epochText(r))
+	t.print(w, s)
+}
+
+func outcomeText(s style, r *compaction.Record) string {
+	if r.Outcome == nil {
+		return "none yet, phase " + string(r.Phase)
+	}
+	text := string(*r.Outcome)
+	switch *r.Outcome {
+	case compaction.Completed:
+		return s.good(text)
+	case compaction.Unchanged, compaction.Cancelled, compaction.Interrupted:
+		return s.notice(text)
+	case compaction.Refused, compaction.Denied, compaction.Failed, compaction.Uncertain:
+		return s.bad(text)
+	}
+	return text
+}
+
+func measureText(m *compaction.Measure) string {
+	text := fmt.Sprintf("%s tokens (%s)", thousands(m.Tokens), m.Source)
+	if m.Window != nil && *m.Window > 0 {
+		text += fmt.Sprintf(", %s of the window of %s", percent(m.Tokens, *m.Window), thousands(*m.Window))
+	}
+	return text
+}
+
+func fidelityText(f compaction.Fidelity) string {
+	return fmt.Sprintf("%d of %d facts kept (%s)", f.Kept, f.Total, percent(f.Kept, f.Total))
+}
+
+func itemsText(c *compaction.ItemCounts) string {
+	return fmt.Sprintf("%s summarised, %s whole, %s clipped, %s stub",
+		thousands(c.Summarized), thousands(c.Whole), thousands(c.Clipped), thousands(c.Stub))
+}
+
+func epochText(r *compaction.Record) string {
+	if r.Outcome != nil && *r.Outcome == compaction.Completed {
+		return fmt.Sprintf("%d → %d", r.Epoch, r.Epoch+1)
+	}
+	return strconv.Itoa(r.Epoch)
+}
+
+// millisText is how long the work took, from its start to its end.
+func millisText(r *compaction.Record) string {
+	if r.StartedAt == nil || r.CompletedAt == nil {
+		return "–"
+	}
+	return strconv.FormatInt(*r.CompletedAt-*r.StartedAt, 10) + " ms"
+}
+
+// recordError is the error of a command that asked for r and did not get it: nil
+// for completed and unchanged, which leave a context that is as small as asked.
+func recordError(r *compaction.Record) error {
+	if r.Outcome == nil {
+		return nil
+	}
+	if *r.Outcome == compaction.Completed || *r.Outcome == compaction.Unchanged {
+		return nil
+	}
+	var parts []string
+	for _, p := range []*string{r.Code, r.Reason, r.Remedy} {
+		if p != nil && *p != "" {
+			parts = append(parts, *p)
+		}
+	}
+	return fmt.Errorf("compact: %s: %s", *r.Outcome, strings.Join(parts, ": "))
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+)
+
+type serveCmd struct {
+	homeFlag
+	Listen string `placeholder:"ADDRESS" help:"Where to listen (default: [server] listen of config.toml, else 127.0.0.1:4517)."`
+	Log    bool   `help:"Also append the log to HOME/log."`
+	Debug  bool   `help:"Log more. What is said in threads is never logged."`
+}
+
+// Run serves a home until the context ends.
+func (c *serveCmd) Run(ctx context.Context, m *Main) (err error) {
+	h, err := c.resolve(m)
+	if err != nil {
+		return err
+	}
+	if err := h.create(); err != nil {
+		return err
+	}
+	log, closeLog, err := c.logger(m, h)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeLog()) }()
+	s, err := m.startServer(ctx, h, c.Listen, log)
+	if err != nil {
+		return err
+	}
+	s.announce(m.Stdout, m.style)
+	log.Info("serving", "address", s.tcp.Addr().String(), "home", h.dir, "pid", os.Getpid())
+	err = s.wait()
+	log.Info("stopped")
+	return err
+}
+
+// logger logs to stderr, as JSON unless somebody watches, and on request to the
+// home as well.
+func (c *serveCmd) logger(m *Main, h home) (*slog.Logger, func() error, error) {
+	opts := &slog.HandlerOptions{Level: slog.LevelInfo}
+	if c.Debug {
+		opts.Level = slog.LevelDebug
+	}
+	var handler slog.Handler = slog.NewJSONHandler(m.Stderr, opts)
+	if isTerminal(m.Stderr) {
+		handler = slog.NewTextHandler(m.Stderr, opts)
+	}
+	if !c.Log {
+		return slog.New(handler), func() error { return nil }, nil
+	}
+	f, err := os.OpenFile(h.path(logFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open log: %w", err)
+	}
+	return slog.New(slog.NewMultiHandler(handler, slog.NewJSONHandler(f, opts))), f.Close, nil
+}
+
+// A server serves a home on TCP and on its socket.
+type server struct {
+	*running
+	tcp  net.Listener
+	done chan error // one for each listener
+	stop context.CancelFunc
+}
+
+// startServer owns the home and serves it until ctx is done; then wait returns.
+// An empty address means the configured one.
+func (m *Main) startServer(ctx context.Context, h home, listen string, log *slog.Logger) (*server, error) {
+	r, err := m.openHome(h, log)
+	if err != nil {
+		return nil, err
+	}
+	s := &server{running: r, done: make(chan error, 2)}
+	if err := s.listen(ctx, listen); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return s, nil
+}
+
+func (s *server) listen(ctx context.Context, addr string) error {
+	if addr == "" {
+		addr = s.cfg.Server.Listen
+	}
+	if addr == "" {
+		addr = defaultListen
+	}
+	if err := checkListen(addr, s.cfg.Server.Hosts); err != nil {
+		return err
+	}
+	if _, err := s.home.token(); err != nil {
+		return err
+	}
+	tcp, err := listenTCP(addr)
+	if err != nil {
+		return err
+	}
+	sock, err := s.home.listenSocket()
+	if err != nil {
+		return errors.Join(err, tcp.Close())
+	}
+	ctx, s.stop = context.WithCancel(ctx)
+	s.tcp = tcp
+	go func() { s.done <- s.api.Serve(ctx, tcp) }()
+	go func() { s.done <- s.api.ServePrivate(ctx, sock) }()
+	return nil
+}
+
+// wait returns when the server has stopped and given up the home. If one listener
+// fails, the other is stopped too.
+func (s *server) wait() error {
+	first := <-s.done
+	s.stop()
+	return errors.Join(first, <-s.done, s.Close())
+}
+
+// close stops the server and gives the home up.
+func (s *server) close() error {
+	s.stop()
+	return s.wait()
+}
+
+// url is where the API is.
+func (s *server) url() string {
+	addr := s.tcp.Addr().(*net.TCPAddr)
+	host := addr.IP.String()
+	if addr.IP.IsUnspecified() {
+		host = s.cfg.Server.Hosts[0]
+	}
+	return "http://" + net.JoinHostPort(strings.Trim(host, "[]"), fmt.Sprint(addr.Port))
+}
+
+// announce says where the server is and how to get the token, never the token.
+func (s *server) announce(w io.Writer, st style) {
+	say(w, "%s %s\n", st.bold("plimsoll"), version)
+	t := &table{head: []string{"", ""}}
+	t.add("  api", s.url()+"/v1")
+	t.add("  description", s.url()+"/openapi.yaml")
+	t.add("  home", s.home.dir)
+	t.add("  token", "plimsoll token --home "+shellWord(s.home.dir))
+	t.print(w, st)
+}
+
+// shellWord quotes s for a shell if that is needed.
+func shellWord(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+=,") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

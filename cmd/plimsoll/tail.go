@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/plimsoll-dev/plimsoll/api/protocol"
+)
+
+type tailCmd struct {
+	homeFlag
+	Thread string `arg:"" optional:"" help:"The thread's id (default: all threads)."`
+	After  string `placeholder:"CURSOR" help:"Begin after this cursor (default: from the first event)."`
+	JSON   bool   `name:"json" help:"Print the events as they are, one a line."`
+}
+
+// Run prints what happened and then what happens. A lost connection is made again
+// from the last cursor, so nothing is missed and nothing is shown twice. Without
+// a server nothing can happen, so it ends where the journal ends.
+func (c *tailCmd) Run(ctx context.Context, m *Main) error {
+	path := "/v1/events"
+	if c.Thread != "" {
+		id, err := parseThread(c.Thread)
+		if err != nil {
+			return err
+		}
+		path = threadPath(id, "/events")
+	}
+	show := newEventPrinter(m.Stdout, m.style)
+	print := func(data []byte, n protocol.Notification) error {
+		if !c.JSON {
+			show.print(n)
+			return nil
+		}
+		_, err := fmt.Fprintf(m.Stdout, "%s\n", data)
+		return err
+	}
+	h, err := c.resolve(m)
+	if err != nil {
+		return err
+	}
+	cl, err := m.connect(ctx, h)
+	if err != nil {
+		return fmt.Errorf("tail: %w", err)
+	}
+	f := &follower{path: path, cursor: c.After, print: print, lost: func() {
+		show.endText()
+		say(m.Stderr, "%s\n", "the server is gone; waiting for it to come back")
+	}, reconnect: func() (*client, error) {
+		cl, ok := dialSocket(h) // never owning the home, which would keep the server out
+		if !ok {
+			return nil, errNoServer
+		}
+		return cl, nil
+	}}
+	err = f.run(ctx, cl)
+	show.endText()
+	switch {
+	case errors.Is(err, errJournalEnd):
+		say(m.Stderr, "no server runs on this home: this is everything up to now\n")
+		return nil
+	case ctx.Err() == nil && err != nil:
+		return fmt.Errorf("tail: %w", err)
+	}
+	return nil // the user has seen enough
+}
+
+// errJournalEnd says that everything was shown and nothing more can come.
+var errJournalEnd = errors.New("end of the journal")
+
+// errReset says that the cursor cannot be served.
+type errReset struct{ protocol.StreamResetParams }
+
+func (e errReset) Error() string {
+	return fmt.Sprintf("the cursor cannot be served (%s); continue from %s, or from the beginning without --after", e.Reason, e.Cursor)
+}
+
+// errNoServer says that nobody serves the home.
+var errNoServer = errors.New("no server runs on this home")
+
+// A follower follows one stream of events over as many connections as it takes.
+type follower struct {
+	path      string
+	cursor    string // behind the last event that was printed; empty: from the beginning
+	print     func(data []byte, n protocol.Notification) error
+	reconnect func() (*client, error)
+	lost      func() // called when a working connection is lost and cannot be made again at once
+}
+
+// maxRetryPause bounds the pause between attempts to connect.
+const maxRetryPause = 2 * time.Second
+
+// run follows, at first with cl, until ctx is done, the journal ends or something
+// is wrong that another connection would not mend. It closes every client.
+func (f *follower) run(ctx context.Context, cl *client) (err error) {
+	const firstPause = 50 * time.Millisecond
+	served := false
+	for pause := time.Duration(0); ; pause = min(2*pause+firstPause, maxRetryPause) {
+		if cl != nil {
+			var ok bool
+			ok, err = f.stream(ctx, cl)
+			err = errors.Join(err, cl.close())
+			if ok {
+				served, pause = true, 0
+			}
+			if ctx.Err() != nil || err != nil && (!served || final(err)) {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+		if cl, err = f.reconnect(); err != nil && pause == firstPause {
+			f.lost()
+		}
+	}
+}
+
+// final reports whether err would be the same on another connection.
+func final(err error) bool {
+	if problem, ok := errors.AsType[*apiError](err); ok {
+		return problem.Status < 500 && problem.Status != http.StatusTooManyRequests
+	}
+	_, reset := errors.AsType[errReset](err)
+	return reset || errors.Is(err, errJournalEnd) || errors.Is(err, errPrint)
+}
+
+// errPrint wraps errors of print: the reader of our output is gone.
+var errPrint = errors.New("write output")
+
+// stream follows over one connection; served says that the server accepted it.
+func (f *follower) stream(ctx context.Context, cl *client) (served bool, err error) {
+	path := f.path
+	if f.cursor != "" {
+		path += "?after=" + url.QueryEscape(f.cursor)
+	}
+	resp, err := cl.send(ctx, http.MethodGet, path, "", "text/event-stream", nil)
+	if err != nil {
+		return false, err
+	}
+	defer shut(resp.Body)
+	for ev, err := range sseEvents(resp.Body) {
+		if err != nil {
+			return true, nil // the connection broke; the next one continues
+		}
+		if err := f.event(cl, ev); err != nil {
+			return true, err
+		}
+	}
+	return true, nil
+}
+
+func (f *follower) event(cl *client, ev sseEvent) error {
+	var n protocol.Notification
+	if err := json.Unmarshal(ev.data, &n); err != nil {
+		return fmt.Errorf("read events: %w", err)
+	}
+	if n.Method == "stream/reset" {
+		var reset errReset
+		if err := json.Unmarshal(n.Params, &reset.StreamResetParams); err != nil {
+			return fmt.Errorf("read events: %w", err)
+		}
+		return reset
+	}
+	if err := f.print(ev.data, n); err != nil {
+		return fmt.Errorf("%w: %w", errPrint, err)
+	}
+	if ev.id != "" {
+		f.cursor = ev.id
+	}
+	if n.Method == "stream/live" && cl.local {
+		return errJournalEnd
+	}
+	return nil
+}

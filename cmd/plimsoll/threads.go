@@ -1,0 +1,296 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/plimsoll-dev/plimsoll/api"
+	"github.com/plimsoll-dev/plimsoll/api/protocol"
+)
+
+// threadPath is the path of a thread's resource.
+func threadPath(id string, rest ...string) string {
+	return "/v1/threads/" + id + strings.Join(rest, "")
+}
+
+// withClient runs f with a client of the home.
+func (f homeFlag) withClient(ctx context.Context, m *Main, do func(*client) error) (err error) {
+	h, err := f.resolve(m)
+	if err != nil {
+		return err
+	}
+	c, err := m.connect(ctx, h)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	return do(c)
+}
+
+type threadsCmd struct {
+	List threadsListCmd `cmd:"" help:"List the threads, newest change first."`
+	Show threadsShowCmd `cmd:"" help:"Show a thread with its compactions."`
+}
+
+type threadsListCmd struct {
+	homeFlag
+	JSON bool `name:"json" help:"Print one JSON object a line."`
+}
+
+// Run lists every thread, page by page.
+func (c *threadsListCmd) Run(ctx context.Context, m *Main) error {
+	return c.withClient(ctx, m, func(cl *client) error {
+		t := &table{head: []string{"THREAD", "UPDATED", "STATUS", "TURNS", "ITEMS", "LOAD", "EPOCH", "PREVIEW"}}
+		err := cl.eachThread(ctx, func(page api.ThreadListResult) error {
+			for _, th := range page.Data {
+				if !c.JSON {
+					t.add(threadRow(th)...)
+				} else if err := printJSON(m.Stdout, th); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("list threads: %w", err)
+		}
+		if len(t.rows) > 0 {
+			t.print(m.Stdout, m.style)
+		}
+		return nil
+	})
+}
+
+// eachThread reads the list of threads page by page.
+func (c *client) eachThread(ctx context.Context, do func(api.ThreadListResult) error) error {
+	for cursor := ""; ; {
+		var page api.ThreadListResult
+		if err := c.call(ctx, http.MethodGet, "/v1/threads?limit=1000"+cursor, nil, &page); err != nil {
+			return err
+		}
+		if err := do(page); err != nil || page.NextCursor == nil {
+			return err
+		}
+		cursor = "&cursor=" + url.QueryEscape(*page.NextCursor)
+	}
+}
+
+func threadRow(t protocol.Thread) []string {
+	preview := oneLine(t.Preview, 60)
+	if t.Name != nil && *t.Name != "" {
+		preview = oneLine(*t.Name, 60)
+	}
+	status := t.Status.Type
+	if t.Plimsoll.Damaged != nil {
+		status = "damaged"
+	}
+	load := thousands(t.Plimsoll.Load.Context)
+	if w := t.Plimsoll.Load.Window; w != nil {
+		load += " " + percent(t.Plimsoll.Load.Context, *w)
+	}
+	return []string{
+		t.ID, time.Unix(t.UpdatedAt, 0).Format("2006-01-02 15:04"), status,
+		thousands(t.Plimsoll.Turns), thousands(t.Plimsoll.Items), load, thousands(t.Plimsoll.Epoch), preview,
+	}
+}
+
+type threadsShowCmd struct {
+	homeFlag
+	Thread string `arg:"" help:"The thread's id."`
+	JSON   bool   `name:"json" help:"Print one JSON object: the thread and its compactions."`
+}
+
+// Run shows one thread and how it was compacted.
+func (c *threadsShowCmd) Run(ctx context.Context, m *Main) error {
+	id, err := parseThread(c.Thread)
+	if err != nil {
+		return err
+	}
+	return c.withClient(ctx, m, func(cl *client) error {
+		var show struct {
+			api.ThreadReadResult
+			Compactions api.CompactionListResult `json:"compactions"`
+		}
+		if err := cl.call(ctx, http.MethodGet, threadPath(id), nil, &show.ThreadReadResult); err != nil {
+			return fmt.Errorf("show thread: %w", err)
+		}
+		if err := cl.call(ctx, http.MethodGet, threadPath(id, "/compactions?limit=1000"), nil, &show.Compactions); err != nil {
+			return fmt.Errorf("show thread: %w", err)
+		}
+		if c.JSON {
+			return printJSON(m.Stdout, show)
+		}
+		printThread(m.Stdout, m.style, show.Thread)
+		for _, r := range slices.Backward(show.Compactions.Data) {
+			say(m.Stdout, "\n%s\n", m.style.bold("compaction "+string(r.CompactionID)))
+			printRecord(m.Stdout, m.style, &r, true)
+		}
+		return nil
+	})
+}
+
+func printThread(w io.Writer, s style, th protocol.Thread) {
+	t := &table{head: []string{"", ""}}
+	t.add("thread", th.ID)
+	if th.Name != nil {
+		t.add("name", oneLine(*th.Name, 100))
+	}
+	t.add("preview", oneLine(th.Preview, 100))
+	t.add("status", th.Status.Type)
+	if th.Plimsoll.Damaged != nil {
+		t.add("damaged", oneLine(*th.Plimsoll.Damaged, 160))
+	}
+	model := ""
+	if th.Model != nil {
+		model = ", model " + *th.Model
+	}
+	t.add("provider", printable(th.ModelProvider+model))
+	t.add("cwd", printable(th.Cwd))
+	t.add("created", time.Unix(th.CreatedAt, 0).Format(time.RFC3339))
+	t.add("updated", time.Unix(th.UpdatedAt, 0).Format(time.RFC3339))
+	t.add("turns", fmt.Sprintf("%s, %s, %d waiting", plural(th.Plimsoll.Turns, "turn"), plural(th.Plimsoll.Items, "item"), th.Plimsoll.Queued))
+	load := plural(th.Plimsoll.Load.Context, "token") + " (" + th.Plimsoll.Load.Source + ")"
+	if win := th.Plimsoll.Load.Window; win != nil {
+		load += ", " + percent(th.Plimsoll.Load.Context, *win) + " of the window of " + thousands(*win)
+	}
+	t.add("load", load)
+	t.add("epoch", fmt.Sprint(th.Plimsoll.Epoch))
+	if im := th.Plimsoll.Imported; im != nil {
+		t.add("imported", fmt.Sprintf("from %s, session %s, %s", im.Source, im.SourceID, plural(im.Warnings, "warning")))
+	}
+	t.print(w, s)
+}
+
+type importCmd struct {
+	homeFlag
+	File     string `arg:"" help:"A session file, gzip or plain (- for stdin)."`
+	Provider string `placeholder:"NAME" help:"The provider that the thread continues with (default: the first configured one)."`
+	Model    string `placeholder:"MODEL" help:"What the provider runs (default: its first one)."`
+	Cwd      string `placeholder:"DIR" help:"Working directory (default: that of the file)."`
+	JSON     bool   `name:"json" help:"Print the result as JSON."`
+}
+
+// Run imports one file; the id of the new thread goes to stdout.
+func (c *importCmd) Run(ctx context.Context, m *Main) error {
+	in, err := m.openInput(c.File)
+	if err != nil {
+		return fmt.Errorf("import: %w", err)
+	}
+	defer shut(in)
+	return c.withClient(ctx, m, func(cl *client) error {
+		res, err := cl.importFile(ctx, in, c.Provider, c.Model, c.Cwd)
+		if err != nil {
+			return fmt.Errorf("import %s: %w", c.File, err)
+		}
+		if c.JSON {
+			return printJSON(m.Stdout, res)
+		}
+		say(m.Stdout, "%s\n", res.Thread.ID)
+		say(m.Stderr, "imported from %s: %s\n", res.Source, importSummary(res))
+		for _, warning := range res.Warnings {
+			say(m.Stderr, "%s\n", "  "+oneLine(warning, 160))
+		}
+		return nil
+	})
+}
+
+// importFile sends a session file, which may be large, as it is.
+func (c *client) importFile(ctx context.Context, in io.Reader, provider, model, cwd string) (api.ImportResult, error) {
+	q := url.Values{}
+	for name, v := range map[string]string{"provider": provider, "model": model, "cwd": cwd} {
+		if v != "" {
+			q.Set(name, v)
+		}
+	}
+	path := "/v1/imports"
+	if len(q) > 0 {
+		path += "?" + q.Encode()
+	}
+	var res api.ImportResult
+	resp, err := c.send(ctx, http.MethodPost, path, "application/octet-stream", "application/json", in)
+	if err != nil {
+		return res, err
+	}
+	defer shut(resp.Body)
+	return res, decodeReply(resp.Body, &res)
+}
+
+func importSummary(res api.ImportResult) string {
+	total := 0
+	var kinds []string
+	for _, kind := range slices.Sorted(maps.Keys(res.Items)) {
+		total += res.Items[kind]
+		kinds = append(kinds, fmt.Sprintf("%s %s", thousands(res.Items[kind]), kind))
+	}
+	text := fmt.Sprintf("%s (%s), epoch %d", plural(total, "item"), strings.Join(kinds, ", "), res.Epochs)
+	skipped := 0
+	for _, n := range res.Skipped {
+		skipped += n
+	}
+	if skipped > 0 {
+		text += fmt.Sprintf(", %s left out", plural(skipped, "record"))
+	}
+	if len(res.Warnings) > 0 {
+		text += ", " + plural(len(res.Warnings), "warning")
+	}
+	return text
+}
+
+type exportCmd struct {
+	homeFlag
+	Thread string `arg:"" help:"The thread's id."`
+	Output string `short:"o" placeholder:"FILE" help:"Write to this file instead of stdout; it appears when it is whole."`
+}
+
+// Run writes the export of a thread. A file is written beside its place and
+// renamed, so that a broken export never stands there.
+func (c *exportCmd) Run(ctx context.Context, m *Main) error {
+	id, err := parseThread(c.Thread)
+	if err != nil {
+		return err
+	}
+	return c.withClient(ctx, m, func(cl *client) error {
+		resp, err := cl.send(ctx, http.MethodGet, threadPath(id, "/export"), "", "application/x-ndjson", nil)
+		if err != nil {
+			return fmt.Errorf("export: %w", err)
+		}
+		defer shut(resp.Body)
+		if c.Output == "" || c.Output == "-" {
+			_, err = io.Copy(m.Stdout, resp.Body)
+		} else {
+			err = writeWhole(c.Output, resp.Body)
+		}
+		if err != nil {
+			return fmt.Errorf("export: %w", err)
+		}
+		return nil
+	})
+}
+
+// writeWhole makes path hold all of r, or leaves it as it was.
+func writeWhole(path string, r io.Reader) (err error) {
+	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(tmp.Name()))
+		}
+	}()
+	_, err = io.Copy(tmp, r)
+	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), path)
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+)
+
+// tokenBytes is the entropy of a token.
+const tokenBytes = 32
+
+// token returns the home's token and makes it if there is none. Two processes
+// that race for it end up with the same one.
+func (h home) token() (string, error) {
+	if tok, err := h.readToken(); !errors.Is(err, fs.ErrNotExist) {
+		return tok, err
+	}
+	raw := make([]byte, tokenBytes)
+	rand.Read(raw) // never fails
+	tmp, err := os.CreateTemp(h.dir, tokenFile+"-*")
+	if err != nil {
+		return "", fmt.Errorf("create token: %w", err)
+	}
+	defer func() { _ = os.Remove(tmp.Name()) }() // a file that stays is a nuisance, not a fault
+	_, err = fmt.Fprintln(tmp, hex.EncodeToString(raw))
+	if err := errors.Join(err, tmp.Chmod(0o600), tmp.Sync(), tmp.Close()); err != nil {
+		return "", fmt.Errorf("create token: %w", err)
+	}
+	// Link fails if somebody was faster; then theirs is the token.
+	if err := os.Link(tmp.Name(), h.path(tokenFile)); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("create token: %w", err)
+	}
+	return h.readToken()
+}
+
+// readToken returns the token of the home. The error wraps fs.ErrNotExist if
+// there is none yet.
+func (h home) readToken() (string, error) {
+	path := h.path(tokenFile)
+	info, err := os.Lstat(path)
+	if err != nil {
+		return "", fmt.Errorf("read token: %w", err)
+	}
+	if !info.Mode().IsRegular() || info.Size() > 1024 {
+		return "", fmt.Errorf("read token: %s is not a token file; remove it and start the server again", path)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("read token: %w", err)
+	}
+	tok := strings.TrimSpace(string(b))
+	if len(tok) < tokenBytes || strings.ContainsAny(tok, " \t\r\n") {
+		return "", fmt.Errorf("read token: %s holds no token of at least %d characters; remove it and start the server again",
+			path, tokenBytes)
+	}
+	return tok, nil
+}
+
+// watchToken returns a function that tells the token, read again after its file changed: a rotated token counts at once. Without a
+// readable token nobody is let in.
+func (h home) watchToken(log *slog.Logger) func() string {
+	var mu sync.Mutex
+	var seen fs.FileInfo
+	var tok string
+	return func() string {
+		info, err := os.Stat(h.path(tokenFile))
+		mu.Lock()
+		defer mu.Unlock()
+		if err == nil && seen != nil && os.SameFile(info, seen) && info.ModTime().Equal(seen.ModTime()) && info.Size() == seen.Size() {
+			return tok
+		}
+		seen = info
+		if tok, err = h.readToken(); err != nil {
+			seen, tok = nil, ""
+			log.Error("no request is let in", "error", err)
+		}
+		return tok
+	}
+}
