@@ -15,7 +15,7 @@ type (
 // CallID joins a ToolCall with its ToolResult. It is the provider's own id.
 type CallID string
 
-// CompactionID names one compaction of a thread; unique across threads.
+// CompactionID names one compaction; unique within its thread.
 type CompactionID string
 
 // An Item is one step of a conversation.
