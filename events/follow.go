@@ -10,44 +10,6 @@ import (
 	"unicode/utf8"
 )
 
-// A FollowQuery says what to follow and from where.
-type FollowQuery struct {
-	Thread    string        // "" means all threads
-	After     *Cursor       // nil means from the beginning
-	Heartbeat time.Duration // after so much silence; 0 means never
-}
-
-// A Kind says what a Message is.
-type Kind uint8
-
-// The kinds of messages.
-const (
-	KindEvent     Kind = iota + 1 // Event and, if it is one, Repeat
-	KindDelta                     // Delta
-	KindLive                      // the backlog is over; once per sequence
-	KindReset                     // Reset: the cursor cannot be served; the sequence ends
-	KindHeartbeat                 // nothing happened
-)
-
-// A Message is one step of following. Cursor is where the follower is after
-// it; for a reset, the oldest position that can be followed from.
-type Message struct {
-	Kind   Kind
-	Cursor Cursor
-	Event  Event
-	Repeat bool // an event before the cursor, that opened an item which is still open
-	Delta  Delta
-	Reset  *Reset
-}
-
-// A Delta is a piece of the text of an item.
-type Delta struct {
-	Opened *Event // the event that opened the item
-	Item   string
-	Offset int64 // of its first byte in the item's text, which is UTF-8
-	Text   string
-}
-
 // readLimit is how many events a follower reads at once.
 const readLimit = 256
 
@@ -67,10 +29,18 @@ func (h *Hub) Follow(ctx context.Context, q FollowQuery) iter.Seq2[Message, erro
 			err = f.run(ctx, q.After, open)
 		}
 		if err != nil && ctx.Err() == nil && !errors.Is(err, errStop) {
-			yield(Message{}, err)
+			f.fail(err)
 		}
 	}
 }
+
+// fail ends the sequence with an error.
+//
+// It is not inlined, as others here: what remains on the stack of a follower
+// that waits counts as often as there are followers.
+//
+//go:noinline
+func (f *follower) fail(err error) { f.yield(Message{}, err) }
 
 // Head returns the cursor of the newest event of a thread, or of all threads
 // for "".
@@ -220,7 +190,11 @@ func (f *follower) run(ctx context.Context, after *Cursor, open []sentText) erro
 		defer timer.Stop()
 	}
 	for {
-		if err := f.step(ctx, timer); err != nil {
+		changed, err := f.step(ctx)
+		if err == nil && changed != nil {
+			err = f.wait(ctx, changed, timer)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -233,43 +207,45 @@ func (f *follower) firstRead(ctx context.Context) ([]entry, error) {
 	return f.read(ctx)
 }
 
-// step delivers what there is, or waits for something.
-func (f *follower) step(ctx context.Context, timer *time.Timer) error {
+// step delivers what there is, or returns what to wait for.
+//
+//go:noinline
+func (f *follower) step(ctx context.Context) (<-chan struct{}, error) {
 	if err := f.over(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	v := f.look()
 	if f.cursor.N >= f.target && f.cursor.N < v.head {
 		// The backlog is over, although there is more already.
 		if err := f.goLive(); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	switch {
 	case len(v.entries) > 0:
-		return f.deliver(v.entries)
+		return nil, f.deliver(v.entries)
 	case v.behind:
 		entries, err := f.read(ctx)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if len(entries) == 0 {
 			f.cursor.N = v.head // what was there is deleted
 		}
-		return f.deliver(entries)
+		return nil, f.deliver(entries)
 	}
 	for _, d := range v.deltas {
 		if err := f.send(Message{Kind: KindDelta, Delta: d.delta()}); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if err := f.goLive(); err != nil {
-		return err
+		return nil, err
 	}
 	if v.ended {
-		return errStop
+		return nil, errStop
 	}
-	return f.wait(ctx, v.changed, timer)
+	return v.changed, nil
 }
 
 func (f *follower) over(ctx context.Context) error {
@@ -476,6 +452,9 @@ func (f *follower) wait(ctx context.Context, changed <-chan struct{}, timer *tim
 	case <-f.hub.done:
 		return ErrClosed
 	case <-beat:
-		return f.send(Message{Kind: KindHeartbeat})
+		return f.heartbeat()
 	}
 }
+
+//go:noinline
+func (f *follower) heartbeat() error { return f.send(Message{Kind: KindHeartbeat}) }
