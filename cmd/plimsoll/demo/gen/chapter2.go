@@ -89,7 +89,7 @@ func (s *story) staging() {
 	s.Bash("for i in $(seq 1 50); do curl -s -o /dev/null -w '%{http_code}\\n' -H 'X-Api-Key: stg-agent' https://harbour-staging.example:7480/v1/berths; done | sort | uniq -c", "Fifty requests in a row", "     42 200\n      8 429")
 	s.Bash("curl -si -H 'X-Api-Key: stg-agent' https://harbour-staging.example:7480/v1/berths | head -12", "What a refusal looks like", "HTTP/2 429\ncontent-type: application/json\nretry-after: 1\ncontent-length: 97\n\n{\"error\":{\"code\":\"RATE_LIMITED\",\"message\":\"too many requests; wait as long as Retry-After says\"}}")
 	s.Bash("for i in $(seq 1 60); do curl -s -o /dev/null -w '%{http_code}\\n' https://harbour-staging.example:7480/healthz; done | sort | uniq -c", "The health check is not limited", "     60 200")
-	s.Bash("journalctl -u harbour-api -o cat -n 90", "The log of staging", Journal(6, 90))
+	s.Bash("journalctl -u harbour-api -o cat -n 30", "The log of staging", Journal(6, 30))
 	s.Say("On staging (port 7480) 42 of 50 requests got through, which is the burst of 40 and two refilled ones; the rest got 429 with `Retry-After: 1`. The health check was never refused.")
 	s.Commit("docs/runbook.md", "deploy/staging.env")
 	s.Bash("git commit -q -am 'docs: staging listens on 7480' && git log --oneline -1", "Commit", "93e5d18 docs: staging listens on 7480")

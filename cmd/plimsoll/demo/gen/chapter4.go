@@ -9,7 +9,7 @@ func (s *story) drain(fresh map[string]string) {
 		s.Read("internal/httpapi/server.go")
 		s.Read("deploy/production.env")
 	})
-	s.Bash("journalctl -u harbour-api -o cat --since '2040-05-10 06:00' -n 60 # copied from production", "The log around the last deploy", Journal(9, 58)+"\n{\"time\":\"2040-05-10T06:31:12.004Z\",\"level\":\"INFO\",\"msg\":\"stopped\"}\n{\"time\":\"2040-05-10T06:31:14.870Z\",\"level\":\"INFO\",\"msg\":\"listening\",\"addr\":\":8080\",\"berths\":31}")
+	s.Bash("journalctl -u harbour-api -o cat --since '2040-05-10 06:00' -n 20 # copied from production", "The log around the last deploy", Journal(9, 18)+"\n{\"time\":\"2040-05-10T06:31:12.004Z\",\"level\":\"INFO\",\"msg\":\"stopped\"}\n{\"time\":\"2040-05-10T06:31:14.870Z\",\"level\":\"INFO\",\"msg\":\"listening\",\"addr\":\":8080\",\"berths\":31}")
 	s.Think("Shutdown closes the listener at once. The balancer needs up to 2 probes x 2 s = 4 s plus to notice. In that time new connections are refused. Fix: on SIGTERM, healthz answers 503, keep serving for a drain delay > 4 s, then Shutdown. 5 s is the natural number. ShutdownGrace 20 s stays for running requests.")
 	s.Say("`srv.Shutdown` closes the listener at once, but the balancer notices only after two failed probes, up to 4 seconds later. In between it still sends us connections, and they are refused. The usual way: on SIGTERM `/healthz` answers 503 while everything else goes on for a few seconds, then we shut down. With your figures 5 seconds are enough. Shall I make it a setting?")
 	s.User("No setting, a constant of 5 seconds, with a comment why. And the body of /healthz must stay \"ok\" when healthy, the probe compares it. When draining the body does not matter.")
