@@ -201,45 +201,45 @@ func (d *demo) ask(ctx context.Context, th *demoThread, when string, q demoQuest
 		return answer{}, fmt.Errorf("ask: %w", err)
 	}
 	d.out.question(when, q)
-	var text strings.Builder
 	var got answer
 	err := d.follow(ctx, th, func(n protocol.Notification) (bool, error) {
-		switch n.Method {
-		case "item/agentMessage/delta":
-			v, err := decodeParams[protocol.AgentMessageDeltaParams](n)
-			if err != nil || v.TurnID != ack.Turn.ID {
-				return false, err
-			}
-			if have := text.Len() - int(v.Offset); have >= 0 && have < len(v.Delta) {
-				text.WriteString(v.Delta[have:])
-				d.out.delta(v.Delta[have:])
-			}
-		case "item/completed":
-			v, err := decodeParams[protocol.ItemCompletedParams](n)
-			if message, ok := v.Item.ItemVariant.(protocol.AgentMessageItem); err == nil && ok && v.TurnID == ack.Turn.ID {
-				rest := strings.TrimPrefix(message.Text, text.String())
-				text.WriteString(rest)
-				d.out.delta(rest)
-			}
-			return false, err
-		case "turn/completed":
-			v, err := decodeParams[protocol.TurnCompletedParams](n)
-			if err != nil || v.Turn.ID != ack.Turn.ID {
-				return false, err
-			}
-			if v.Turn.Status != "completed" {
-				got.failed = turnText(v.Turn)
-			}
-			return true, nil
-		}
-		return false, nil
+		more, done, err := got.hear(n, ack.Turn.ID)
+		d.out.delta(more)
+		return done, err
 	})
 	if err != nil {
 		return answer{}, fmt.Errorf("ask: %w", err)
 	}
-	got.text = text.String()
 	d.out.answered(when, q, got)
 	return got, nil
+}
+
+// hear takes in an event and returns the text that is new in it, and whether the
+// turn is over.
+func (a *answer) hear(n protocol.Notification, turn string) (more string, done bool, err error) {
+	switch n.Method {
+	case "item/agentMessage/delta":
+		v, err := decodeParams[protocol.AgentMessageDeltaParams](n)
+		if have := len(a.text) - int(v.Offset); v.TurnID == turn && have >= 0 && have < len(v.Delta) {
+			more = v.Delta[have:]
+		}
+		a.text += more
+		return more, false, err
+	case "item/completed":
+		v, err := decodeParams[protocol.ItemCompletedParams](n)
+		if message, ok := v.Item.ItemVariant.(protocol.AgentMessageItem); ok && v.TurnID == turn {
+			more = strings.TrimPrefix(message.Text, a.text)
+		}
+		a.text += more
+		return more, false, err
+	case "turn/completed":
+		v, err := decodeParams[protocol.TurnCompletedParams](n)
+		if v.Turn.ID == turn && v.Turn.Status != "completed" {
+			a.failed = turnText(v.Turn)
+		}
+		return "", v.Turn.ID == turn, err
+	}
+	return "", false, nil
 }
 
 // compact compacts locally and shows the events meanwhile. What belongs to the

@@ -94,7 +94,7 @@ func (o *demoOutput) question(when string, q demoQuestion) {
 
 // delta writes more of an answer, folded at the right edge.
 func (o *demoOutput) delta(text string) {
-	if o.json {
+	if o.json || text == "" {
 		return
 	}
 	const indent, width = "   ", 96
@@ -244,11 +244,4 @@ func (o *demoOutput) addresses(s *server, thread string) {
 	o.line("description  " + s.url() + "/openapi.yaml")
 	o.line("token        plimsoll token --home " + shellWord(s.home.dir))
 	o.line("events here  plimsoll tail --home " + shellWord(s.home.dir) + " " + thread)
-}
-
-func deref(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }

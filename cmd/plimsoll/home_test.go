@@ -1,6 +1,7 @@
 package main
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -138,6 +139,29 @@ func TestBrokenTokenIsRefusedAndNotShown(t *testing.T) {
 		if err == nil || content != "" && strings.Contains(err.Error(), strings.TrimSpace(content)) {
 			t.Errorf("token file %.20q: got %v", content, err)
 		}
+	}
+}
+
+func TestReplacedTokenCountsAtOnce(t *testing.T) {
+	t.Parallel()
+	h := home{t.TempDir()}
+	first, err := h.token()
+	mustDo(t, err)
+	watch := h.watchToken(slog.New(slog.DiscardHandler))
+	for range 2 { // read, then remembered
+		if got := watch(); got != first {
+			t.Errorf("the token is %q, want the one of the file", got)
+		}
+	}
+	second := strings.Repeat("0a", tokenBytes)
+	mustDo(t, os.WriteFile(h.path("new"), []byte(second+"\n"), 0o600))
+	mustDo(t, os.Rename(h.path("new"), h.path(tokenFile)))
+	if got := watch(); got != second {
+		t.Errorf("after the file was replaced the token is %q", got)
+	}
+	mustDo(t, os.Remove(h.path(tokenFile)))
+	if got := watch(); got != "" {
+		t.Errorf("without a file the token is %q, want none", got)
 	}
 }
 

@@ -21,54 +21,53 @@ func printJSON(w io.Writer, v any) error {
 // times were measured.
 func printRecord(w io.Writer, s style, r *compaction.Record, timed bool) {
 	t := &table{head: []string{"", ""}}
-	t.add("outcome", outcomeText(s, r))
-	row := func(name string, v *string) {
-		if v != nil && *v != "" {
-			t.add(name, printable(*v))
+	row := func(name, text string) {
+		if text != "" {
+			t.add(name, printable(text))
 		}
 	}
-	row("code", r.Code)
-	row("reason", r.Reason)
-	row("remedy", r.Remedy)
-	if r.Route != nil {
-		t.add("route", string(*r.Route))
-	}
-	if r.Writer != nil {
-		t.add("writer", string(*r.Writer))
-	}
-	if r.Before != nil {
-		t.add("before", measureText(r.Before))
-	}
-	if r.After != nil {
-		t.add("after", measureText(r.After))
-	}
+	t.add("outcome", outcomeText(s, r))
+	row("code", deref(r.Code))
+	row("reason", deref(r.Reason))
+	row("remedy", deref(r.Remedy))
+	row("route", string(deref(r.Route)))
+	row("writer", string(deref(r.Writer)))
+	row("before", measureText(r.Before))
+	row("after", measureText(r.After))
 	if r.Target != nil {
-		t.add("target", thousands(*r.Target)+" tokens")
+		row("target", plural(*r.Target, "token"))
 	}
 	if c := r.Checkpoint; c != nil {
-		t.add("checkpoint", fmt.Sprintf("%s, %s tokens", c.Version, thousands(c.Tokens)))
-		t.add("fidelity", fidelityText(c.Fidelity))
+		row("checkpoint", c.Version+", "+plural(c.Tokens, "token"))
+		row("fidelity", fidelityText(c.Fidelity))
 		for _, missing := range c.Fidelity.Missing {
-			t.add("  missing", oneLine(missing, 90))
+			row("  missing", oneLine(missing, 90))
 		}
 	}
 	if r.Items != nil {
-		t.add("items", itemsText(r.Items))
-	}
-	if r.Outcome != nil && *r.Outcome == compaction.Completed {
-		t.add("turns", fmt.Sprintf("%d summarised, %d retained", len(r.SummarizedTurnIDs), len(r.RetainedTurnIDs)))
+		row("items", itemsText(r.Items))
+		row("turns", fmt.Sprintf("%d summarised, %d retained", len(r.SummarizedTurnIDs), len(r.RetainedTurnIDs)))
 	}
 	for _, skip := range r.Skipped {
-		t.add("skipped", printable(skip.Link+": "+skip.Code+": "+skip.Reason))
+		row("skipped", skip.Link+": "+skip.Code+": "+skip.Reason)
 	}
 	for _, warning := range r.Warnings {
-		t.add("warning", oneLine(warning, 120))
+		row("warning", oneLine(warning, 120))
 	}
 	if timed {
-		t.add("time", millisText(r))
+		row("time", millisText(r))
 	}
-	t.add("epoch", epochText(r))
+	row("epoch", epochText(r))
 	t.print(w, s)
+}
+
+// deref is what p points to, or nothing.
+func deref[T any](p *T) T {
+	var zero T
+	if p == nil {
+		return zero
+	}
+	return *p
 }
 
 func outcomeText(s style, r *compaction.Record) string {
@@ -88,6 +87,9 @@ func outcomeText(s style, r *compaction.Record) string {
 }
 
 func measureText(m *compaction.Measure) string {
+	if m == nil {
+		return ""
+	}
 	text := fmt.Sprintf("%s tokens (%s)", thousands(m.Tokens), m.Source)
 	if m.Window != nil && *m.Window > 0 {
 		text += fmt.Sprintf(", %s of the window of %s", percent(m.Tokens, *m.Window), thousands(*m.Window))

@@ -31,15 +31,6 @@ func (c *tailCmd) Run(ctx context.Context, m *Main) error {
 		}
 		path = threadPath(id, "/events")
 	}
-	show := newEventPrinter(m.Stdout, m.style)
-	print := func(data []byte, n protocol.Notification) error {
-		if !c.JSON {
-			show.print(n)
-			return nil
-		}
-		_, err := fmt.Fprintf(m.Stdout, "%s\n", data)
-		return err
-	}
 	h, err := c.resolve(m)
 	if err != nil {
 		return err
@@ -48,17 +39,8 @@ func (c *tailCmd) Run(ctx context.Context, m *Main) error {
 	if err != nil {
 		return fmt.Errorf("tail: %w", err)
 	}
-	f := &follower{path: path, cursor: c.After, print: print, lost: func() {
-		show.endText()
-		say(m.Stderr, "%s\n", "the server is gone; waiting for it to come back")
-	}, reconnect: func() (*client, error) {
-		cl, ok := dialSocket(h) // never owning the home, which would keep the server out
-		if !ok {
-			return nil, errNoServer
-		}
-		return cl, nil
-	}}
-	err = f.run(ctx, cl)
+	show := newEventPrinter(m.Stdout, m.style)
+	err = c.follower(m, h, path, show).run(ctx, cl)
 	show.endText()
 	switch {
 	case errors.Is(err, errJournalEnd):
@@ -68,6 +50,32 @@ func (c *tailCmd) Run(ctx context.Context, m *Main) error {
 		return fmt.Errorf("tail: %w", err)
 	}
 	return nil // the user has seen enough
+}
+
+func (c *tailCmd) follower(m *Main, h home, path string, show *eventPrinter) *follower {
+	return &follower{
+		path:   path,
+		cursor: c.After,
+		print: func(data []byte, n protocol.Notification) error {
+			if c.JSON {
+				_, err := fmt.Fprintf(m.Stdout, "%s\n", data)
+				return err
+			}
+			show.print(n)
+			return nil
+		},
+		reconnect: func() (*client, error) {
+			cl, ok := dialSocket(h) // never owning the home, which would keep the server out
+			if !ok {
+				return nil, errNoServer
+			}
+			return cl, nil
+		},
+		lost: func() {
+			show.endText()
+			say(m.Stderr, "the server is gone; waiting for it to come back\n")
+		},
+	}
 }
 
 // errJournalEnd says that everything was shown and nothing more can come.
