@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -256,4 +257,49 @@ func TestRefusedAppendIsNeverSeen(t *testing.T) {
 		})
 		same(t, "messages", got, "a/1 note 1", "live", "a/2 note 2")
 	})
+}
+
+// A slow journal has committed an append before it says so.
+type slowToSay struct {
+	*mem.Journal
+	committed, say chan struct{}
+}
+
+func (s *slowToSay) Append(ctx context.Context, a events.Append) (int64, error) {
+	head, err := s.Journal.Append(ctx, a)
+	if a.Expect > 0 {
+		close(s.committed)
+		<-s.say
+	}
+	return head, err
+}
+
+// Who subscribes at a cursor that the hub has not published yet is told of the
+// item that opened there, and gets its text.
+func TestSubscribingBetweenCommitAndPublication(t *testing.T) {
+	j := &slowToSay{mem.New(), make(chan struct{}), make(chan struct{})}
+	h := newHub(t, j)
+	h.add("a", note("1"))
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() {
+		h.add("a", event("opens", "i", ""))
+		h.extend("a", "i", "text")
+	})
+	<-j.committed
+	info, err := j.Info(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wg.Go(func() {
+		for range 10_000 { // let the follower come as far as it can
+			runtime.Gosched()
+		}
+		close(j.say)
+	})
+	got := strings.Join(h.until(events.FollowQuery{Thread: "a", After: &events.Cursor{Journal: info.JournalID, N: 2}},
+		func(_ int, m events.Message) bool { return m.Kind != events.KindDelta }), "; ")
+	if got != "repeat a/2 opens i; a/2 i[0]+text" && got != "repeat a/2 opens i; live; a/2 i[0]+text" {
+		t.Fatalf("messages: %s", got)
+	}
 }

@@ -374,3 +374,18 @@ func TestLaggingFollowerGetsTheDeletionOnly(t *testing.T) {
 		same(t, "messages", got, "a/1 note x", "a/2 note x", "a/3 note x", "live", "a/1004 note deleted")
 	})
 }
+
+func TestWhatIsDeletedIsNotDeliveredFromMemory(t *testing.T) {
+	both(t, func(t *testing.T, h *hub) {
+		h.add("b", note("1"))
+		got := h.until(events.FollowQuery{}, func(_ int, m events.Message) bool {
+			if m.Kind == events.KindLive {
+				h.add("a", note("secret"))
+				h.add("a", note("secret"))
+				h.remove("a")
+			}
+			return m.Event.Thread != "a"
+		})
+		same(t, "messages", got, "b/1 note 1", "live", "a/3 note deleted")
+	})
+}

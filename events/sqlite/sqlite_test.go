@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -290,5 +291,54 @@ func holdWriter(j *Journal, hold chan struct{}) (release func()) {
 		}
 		close(hold)
 		<-done
+	}
+}
+
+func TestCommitsAreSynced(t *testing.T) {
+	j := openJournal(t, filepath.Join(t.TempDir(), "plimsoll.db"), Options{})
+	const full = 2
+	err := j.write(t.Context(), "look", "writer", func(w *writer) error {
+		if n, err := queryInt(w.conn, "pragma synchronous"); n != full || err != nil {
+			t.Errorf("synchronous is %d, %v", n, err)
+		}
+		var mode string
+		if err := w.row("pragma journal_mode", nil, &mode); mode != "wal" || err != nil {
+			t.Errorf("journal mode is %q, %v", mode, err)
+		}
+		return events.ErrNotFound
+	})
+	if !errors.Is(err, events.ErrNotFound) {
+		t.Fatal(err)
+	}
+}
+
+func TestReadersCannotWrite(t *testing.T) {
+	j := openJournal(t, filepath.Join(t.TempDir(), "plimsoll.db"), Options{})
+	err := j.reads.with(t.Context(), func(s *session) error {
+		_, err := s.exec("delete from thread")
+		return err
+	})
+	if err == nil {
+		t.Fatal("a reader wrote")
+	}
+}
+
+// P148: twenty images named again by thirty appends take their space once.
+func TestBlobsTakeTheirSpaceOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "plimsoll.db")
+	j := openJournal(t, path, Options{})
+	var images []events.Blob
+	for i := range 20 {
+		data := bytes.Repeat([]byte{byte(i), 1, 2, 3}, 25_000)
+		images = append(images, events.Blob{Hash: events.BlobHash(data), Data: data})
+	}
+	for i := range int64(30) {
+		a := one(fmt.Sprint("t", i%3), i/3, "1")
+		a.Blobs = images
+		add(t, j, a)
+	}
+	closeJournal(t, j)
+	if st, err := os.Stat(path); err != nil || st.Size() > 2*20*100_000 {
+		t.Fatalf("%d bytes, %v", st.Size(), err)
 	}
 }

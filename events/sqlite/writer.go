@@ -19,7 +19,6 @@ type writer struct {
 	heads map[string]*head // of threads written to lately; a cache
 	pos   int64            // the newest pos given out
 	batch []*op
-	tidy  func() // for tests: called between batches
 }
 
 // A head is what an append must know of its thread.
@@ -127,9 +126,6 @@ func (w *writer) run(queue <-chan *op) {
 		if len(w.heads) > maxHeads {
 			clear(w.heads)
 		}
-		if w.tidy != nil {
-			w.tidy()
-		}
 	}
 }
 
@@ -152,20 +148,19 @@ func (w *writer) commit(batch []*op) error {
 	if _, err := w.exec("begin immediate"); err != nil {
 		return explain("begin", err)
 	}
-	before := w.pos
 	changed := false
 	for _, o := range batch {
 		o.err = w.applyOne(o)
 		if o.err != nil && !refusal(o.err) {
-			return errors.Join(explain("write", o.err), w.rollback(before))
+			return errors.Join(explain("write", o.err), w.rollback())
 		}
 		changed = changed || o.err == nil
 	}
 	if !changed {
-		return w.rollback(before)
+		return w.rollback()
 	}
 	if _, err := w.exec("commit"); err != nil {
-		return errors.Join(explain("commit", err), w.rollback(before))
+		return errors.Join(explain("commit", err), w.rollback())
 	}
 	return nil
 }
@@ -184,11 +179,11 @@ func refusal(err error) bool {
 		errors.Is(err, events.ErrInvalid) || errors.Is(err, events.ErrNoSnapshot)
 }
 
-// rollback forgets the transaction and what was cached during it. SQLite may
-// have rolled back by itself, for instance when the disk is full.
-func (w *writer) rollback(pos int64) error {
+// rollback forgets the transaction and what was cached during it; the positions
+// it gave out stay unused. SQLite may have rolled back by itself, for instance
+// when the disk is full.
+func (w *writer) rollback() error {
 	clear(w.heads)
-	w.pos = pos
 	if w.conn.AutoCommit() {
 		return nil
 	}
