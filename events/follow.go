@@ -10,8 +10,13 @@ import (
 	"unicode/utf8"
 )
 
-// readLimit is how many events a follower reads at once.
-const readLimit = 256
+// A follower reads at most readLimit events at once, and about pageBytes: it
+// holds them as long as its client takes to read them.
+const (
+	readLimit = 256
+	firstRead = 32
+	pageBytes = 1 << 20
+)
 
 // Follow returns the events after a cursor and then what happens, until ctx
 // ends or the caller stops. The sequence ends after a reset, after the deletion
@@ -22,7 +27,7 @@ const readLimit = 256
 // is told first, by a repeat of its opening event and one delta from offset 0.
 func (h *Hub) Follow(ctx context.Context, q FollowQuery) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
-		f := &follower{hub: h, thread: q.Thread, beat: q.Heartbeat, yield: yield}
+		f := &follower{hub: h, thread: q.Thread, beat: q.Heartbeat, yield: yield, page: firstRead}
 		open, err := f.attach(ctx)
 		if err == nil {
 			defer f.detach()
@@ -77,6 +82,7 @@ type follower struct {
 	cursor Cursor
 	target int64 // where the backlog ends
 	live   bool
+	page   int // how many events to read next
 	items  []sentText
 	quiet  bool // nothing was delivered since the heartbeat timer was set
 }
@@ -173,8 +179,7 @@ func (f *follower) run(ctx context.Context, after *Cursor, open []sentText) erro
 		}
 		f.cursor = *after
 	}
-	// Only the journal can say that a cursor is not served.
-	first, err := f.firstRead(ctx)
+	first, err := f.check(ctx)
 	if err != nil {
 		return err
 	}
@@ -200,7 +205,8 @@ func (f *follower) run(ctx context.Context, after *Cursor, open []sentText) erro
 	}
 }
 
-func (f *follower) firstRead(ctx context.Context) ([]entry, error) {
+// check reads once if only that can tell whether the cursor is served.
+func (f *follower) check(ctx context.Context) ([]entry, error) {
 	if f.cursor.N == f.target {
 		return nil, nil
 	}
@@ -314,17 +320,20 @@ func (f *follower) read(ctx context.Context) ([]entry, error) {
 	var evs []Event
 	var err error
 	if f.thread == "" {
-		evs, _, err = f.hub.journal.ReadAll(ctx, f.cursor.N, readLimit)
+		evs, _, err = f.hub.journal.ReadAll(ctx, f.cursor.N, f.page)
 	} else {
-		evs, err = f.hub.journal.Read(ctx, f.thread, f.cursor.N, readLimit)
+		evs, err = f.hub.journal.Read(ctx, f.thread, f.cursor.N, f.page)
 	}
 	if reset := (*Reset)(nil); errors.As(err, &reset) {
 		return nil, f.reset(ctx, reset)
 	}
 	entries := make([]entry, len(evs))
+	bytes := 1
 	for i, e := range evs {
 		entries[i] = entry{e, f.hub.textOf(e)}
+		bytes += len(e.Data)
 	}
+	f.page = min(max(len(evs)*pageBytes/bytes, 1), readLimit)
 	return entries, err
 }
 

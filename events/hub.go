@@ -48,7 +48,7 @@ type TextChange struct {
 type Hub struct {
 	// FlushFailed, if set before first use, is told when an open text could not
 	// be stored. It is tried again after FlushInterval; only what a crash would
-	// lose grows meanwhile.
+	// lose grows meanwhile. It must not use the hub.
 	FlushFailed func(thread string, err error)
 
 	journal Journal

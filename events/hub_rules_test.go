@@ -362,3 +362,33 @@ func TestCloseEndsFollowersAndRefusesWork(t *testing.T) {
 		}
 	})
 }
+
+// A counting journal notes how many bytes of events one read returned at most.
+type counting struct {
+	*mem.Journal
+	most atomic.Int64
+}
+
+func (c *counting) Read(ctx context.Context, thread string, after int64, limit int) ([]events.Event, error) {
+	evs, err := c.Journal.Read(ctx, thread, after, limit)
+	var n int64
+	for _, e := range evs {
+		n += int64(len(e.Data))
+	}
+	c.most.Store(max(c.most.Load(), n))
+	return evs, err
+}
+
+// A follower that does not read holds one page, and pages of large events are
+// short.
+func TestPagesOfLargeEventsAreShort(t *testing.T) {
+	j := &counting{Journal: mem.New()}
+	h := newHub(t, j)
+	for range 300 {
+		h.add("a", note(strings.Repeat("x", 60<<10)))
+	}
+	n := len(h.until(events.FollowQuery{Thread: "a"}, toLive))
+	if n != 301 || j.most.Load() > 2<<20 {
+		t.Fatalf("%d messages, %d bytes on a page", n, j.most.Load())
+	}
+}

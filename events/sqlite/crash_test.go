@@ -12,13 +12,18 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/plimsoll-dev/plimsoll/events"
+	"github.com/plimsoll-dev/plimsoll/threads/failpoint"
 )
 
 // childEnv makes the test binary the process that is killed.
 const childEnv = "PLIMSOLL_TEST_CRASH_CHILD"
+
+// pointEnv makes it kill itself at a failpoint.
+const pointEnv = "PLIMSOLL_TEST_CRASH_POINT"
 
 const crashWriters = 8
 
@@ -190,4 +195,43 @@ func TestKilledOwnerLeavesNoLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "plimsoll.db")
 	killed(t, path, 1, map[string]int64{}, map[string]int64{})
 	openJournal(t, path, Options{})
+}
+
+// crashAt makes the child kill itself when its tenth append of one thread gets
+// to a point.
+func crashAt(path, point string) {
+	j, err := Open(path, Options{})
+	for i := int64(0); err == nil; i++ {
+		if i == 9 {
+			failpoint.Arm(func(name string) {
+				if name == point {
+					syscall.Kill(os.Getpid(), syscall.SIGKILL)
+				}
+			})
+		}
+		_, err = j.Append(context.Background(), one("a", i, fmt.Sprint(i+1)))
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+// S4 and S5: an append killed before its commit never was; one killed after it
+// is there, although nobody was told.
+func TestKilledAroundTheCommit(t *testing.T) {
+	for point, want := range map[string]int64{BeforeCommit: 9, AfterCommit: 10} {
+		path := filepath.Join(t.TempDir(), "plimsoll.db")
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), childEnv+"="+path, pointEnv+"="+point)
+		out, err := cmd.CombinedOutput()
+		if state, ok := errors.AsType[*exec.ExitError](err); !ok || state.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+			t.Fatalf("%s: %v: %s", point, err, out)
+		}
+		j := openJournal(t, path, Options{})
+		info, err := j.Info(t.Context(), "a")
+		if err != nil || info.Head != want {
+			t.Fatalf("%s: head %d, want %d: %v", point, info.Head, want, err)
+		}
+		add(t, j, one("a", want, "1"))
+		checkOrder(t, j)
+	}
 }

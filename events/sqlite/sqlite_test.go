@@ -21,6 +21,9 @@ import (
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv(childEnv); path != "" {
+		if point := os.Getenv(pointEnv); point != "" {
+			crashAt(path, point)
+		}
 		crashChild(path)
 	}
 	goleak.VerifyTestMain(m)

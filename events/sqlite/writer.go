@@ -11,6 +11,7 @@ import (
 	"github.com/mattn/go-sqlite3"
 
 	"github.com/plimsoll-dev/plimsoll/events"
+	"github.com/plimsoll-dev/plimsoll/threads/failpoint"
 )
 
 // A writer owns the connection that writes. Only the goroutine of run uses it.
@@ -38,6 +39,13 @@ type op struct {
 }
 
 var ops = sync.Pool{New: func() any { return &op{done: make(chan struct{}, 1)} }}
+
+// The points where crash tests stop the writer: with all of a transaction
+// written but not committed, and committed but not acknowledged.
+const (
+	BeforeCommit = "journal/beforeCommit"
+	AfterCommit  = "journal/afterCommit"
+)
 
 const (
 	maxBatch = 256    // ops that share a commit
@@ -159,9 +167,11 @@ func (w *writer) commit(batch []*op) error {
 	if !changed {
 		return w.rollback()
 	}
+	failpoint.Hit(BeforeCommit)
 	if _, err := w.exec("commit"); err != nil {
 		return errors.Join(explain("commit", err), w.rollback())
 	}
+	failpoint.Hit(AfterCommit)
 	return nil
 }
 
