@@ -18,7 +18,7 @@ func Check(in Input, c *Composed) error {
 		}
 		return nil
 	}
-	k := &checker{in: in, c: c, kept: map[transcript.ItemID]transcript.Kept{}, gone: map[transcript.ItemID]bool{}}
+	k := newChecker(in, c)
 	for _, step := range []func() error{k.items, k.turns, k.pairs, k.sizes, k.survivors, k.form} {
 		if err := step(); err != nil {
 			return fmt.Errorf("check: %w", err)
@@ -32,6 +32,10 @@ type checker struct {
 	c    *Composed
 	kept map[transcript.ItemID]transcript.Kept
 	gone map[transcript.ItemID]bool
+}
+
+func newChecker(in Input, c *Composed) *checker {
+	return &checker{in: in, c: c, kept: map[transcript.ItemID]transcript.Kept{}, gone: map[transcript.ItemID]bool{}}
 }
 
 // richness orders the forms.
@@ -172,40 +176,28 @@ func (k *checker) sizes() error {
 	return nil
 }
 
-// survivors checks what must survive: open items whole, the last user request
-// whole or with a reference, and other user messages verbatim, newest first.
+// survivors checks what must survive (I9): open items and the last user request,
+// which may be clipped only if they are too large and then keep a reference, and
+// the user messages that are owed verbatim.
 func (k *checker) survivors() error {
-	last := true
-	room := k.c.Target - k.in.Base
-	left := min(verbatimMax, room/5)
-	for i := len(k.in.Entries) - 1; i >= 0; i-- {
-		e := &k.in.Entries[i]
-		kept, retained := k.kept[e.Item.ID]
-		_, output := e.Item.Body.(transcript.ToolResult)
-		if _, ok := e.Item.Body.(transcript.Command); ok {
-			output = true
-		}
-		if k.in.Open[e.Item.ID] && (!retained || richness[kept.Form] < richness[e.Form] && !output) {
-			return fmt.Errorf("open item %s does not survive whole", e.Item.ID)
-		}
-		u, ok := e.Item.Body.(transcript.UserMessage)
-		if !ok {
-			continue
-		}
-		text := transcript.Text(u)
+	p, err := newPlanner(k.in)
+	if err != nil {
+		return err
+	}
+	p.group()
+	p.measureAges()
+	p.reserve()
+	for i := range p.nodes {
+		n := &p.nodes[i]
+		kept, retained := k.kept[n.item.ID]
+		whole := retained && richness[kept.Form] == richness[n.form]
 		switch {
-		case last:
-			last = false
-			if !retained || kept.Form == transcript.FormStub && e.Form != transcript.FormStub ||
-				kept.Form == transcript.FormClipped && e.Form == transcript.FormWhole && !strings.Contains(kept.Text, string(e.Item.ID)) {
-				return fmt.Errorf("the last user request %s does not survive", e.Item.ID)
-			}
-		case richness[e.Form] < richness[transcript.FormWhole] || k.in.Open[e.Item.ID]:
-		case transcript.Tokens(u) <= left:
-			if !(retained && kept.Form == transcript.FormWhole) && !strings.Contains(k.c.Checkpoint.Text, quote(text)) {
-				return fmt.Errorf("user message %s does not survive verbatim", e.Item.ID)
-			}
-			left -= transcript.Tokens(u)
+		case n.open && !whole && !(retained && n.isOutput()):
+			return fmt.Errorf("open item %s does not survive whole", n.item.ID)
+		case i == p.ask && !whole && !(retained && strings.Contains(kept.Text, string(n.item.ID))):
+			return fmt.Errorf("the last user request %s does not survive", n.item.ID)
+		case p.verbatim[n.item.ID] && !whole && !strings.Contains(k.c.Checkpoint.Text, quote(n.text)):
+			return fmt.Errorf("user message %s does not survive verbatim", n.item.ID)
 		}
 	}
 	return nil

@@ -36,9 +36,10 @@ func provenance(l *ledger) string {
 	return fmt.Sprintf("Generation %d; stands for %d items, %s to %s.\n", l.Generation, l.Items, l.First, l.Last)
 }
 
-// checkpointLimit is how many tokens the checkpoint may have.
+// checkpointLimit is how many tokens the checkpoint may have: a share of what the
+// items that must be retained leave of the room.
 func (p *planner) checkpointLimit() int {
-	limit := min(checkpointMax, p.room*2/5)
+	limit := min(checkpointMax, (p.room-p.must)/2)
 	if p.in.Window > 0 {
 		limit = min(limit, p.in.Window/10)
 	}
@@ -179,27 +180,29 @@ func (p *planner) userLines(l *ledger) []line {
 // than a folder and a name.
 type pathNames struct{ root string }
 
-func newPathNames(files []fileFact, cwd string) pathNames {
-	root := strings.TrimSuffix(cwd, "/")
-	if root == "" {
-		for _, f := range files {
-			if !strings.HasPrefix(f.Path, "/") {
-				continue
-			}
-			dir := f.Path[:strings.LastIndexByte(f.Path, '/')]
-			if root == "" {
-				root = dir
-			}
-			for root != "" && !strings.HasPrefix(dir+"/", root+"/") {
-				root = root[:strings.LastIndexByte(root, '/')]
-			}
+// newPathNames finds the folder: the deepest one that holds four of five files.
+func newPathNames(files []fileFact) pathNames {
+	count, total := map[string]int{}, 0
+	for _, f := range files {
+		if !strings.HasPrefix(f.Path, "/") {
+			continue
+		}
+		total++
+		for dir := folder(folder(f.Path)); dir != ""; dir = folder(dir) {
+			count[dir]++
 		}
 	}
-	if i := strings.LastIndexByte(root, '/'); i > 0 {
-		return pathNames{root[:i]}
+	root := ""
+	for dir, n := range count {
+		if n*5 >= total*4 && (len(dir) > len(root) || len(dir) == len(root) && dir < root) {
+			root = dir
+		}
 	}
-	return pathNames{}
+	return pathNames{root}
 }
+
+// folder is the path without its last part, empty at the top.
+func folder(path string) string { return path[:max(strings.LastIndexByte(path, '/'), 0)] }
 
 func (n pathNames) short(path string) string {
 	if n.root != "" {

@@ -1,6 +1,7 @@
 package compaction
 
 import (
+	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -110,18 +111,20 @@ func (p piece) clip(head, tail int, ref transcript.ItemID) string {
 			t = tailOf(t, tail)
 		}
 	}
+	h, t = strings.TrimRight(h, "\r\n"), strings.TrimLeft(t, "\r\n")
 	omitted := p.total - utf8.RuneCountInString(h) - utf8.RuneCountInString(t)
 	return joinPiece(h, gapMark(max(omitted, 0), p.total, ref), t)
 }
 
+// joinPiece puts the marker on a line of its own.
 func joinPiece(h, mark, t string) string {
-	if h != "" && !strings.HasSuffix(h, "\n") {
-		mark = "\n" + mark
+	if h != "" {
+		mark = h + "\n" + mark
 	}
-	if t != "" && !strings.HasPrefix(t, "\n") {
-		mark += "\n"
+	if t != "" {
+		mark += "\n" + t
 	}
-	return h + mark + t
+	return mark
 }
 
 // headOf returns about n code points of the beginning of s, less to end with a
@@ -180,6 +183,9 @@ func byteOf(s string, n int) int {
 	}
 	return len(s)
 }
+
+// unbounded is a limit that no text reaches.
+const unbounded = math.MaxInt32
 
 // oneLine returns the beginning of s as a single line of at most n code points;
 // an ellipsis shows that something is missing.

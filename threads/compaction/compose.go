@@ -108,7 +108,7 @@ func (p *planner) unchanged(code string) *Composed {
 // compose plans, writes and verifies. It returns nil if the result cannot be made
 // to fit.
 func (p *planner) compose() (*Composed, error) {
-	reanchor := p.reanchor(min(reanchorMax, p.room/10))
+	reanchor := p.reanchor(min(reanchorMax, p.room/20))
 	room := p.room - runeTokens(reanchor)
 	l, text := p.draft(room)
 	if l == nil {
@@ -136,18 +136,17 @@ func (p *planner) compose() (*Composed, error) {
 // draft finds the cut and writes the checkpoint for it: first with nothing left
 // out, which needs but a small checkpoint, then with the full one.
 func (p *planner) draft(room int) (*ledger, string) {
-	limit := p.checkpointLimit()
 	p.decideCut(0)
 	l := p.absorb()
-	text := p.write(l, limit)
-	if p.fitTail(room-runeTokens(text), lastWhole) && p.cut == 0 {
+	text := p.write(l, p.limit)
+	if p.fitTail(room-runeTokens(text)) && p.cut == 0 {
 		return l, text
 	}
-	if !p.fitTail(room-limit, lastRung) {
+	if !p.fitTail(room - p.limit) {
 		return nil, ""
 	}
 	l = p.absorb()
-	return l, p.write(l, limit)
+	return l, p.write(l, p.limit*9/10) // the rest is for what verify finds missing
 }
 
 // write makes the text of the checkpoint with the writer asked for.

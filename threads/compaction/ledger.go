@@ -16,7 +16,8 @@ const ledgerVersion = 1
 // Bounds of a ledger, so that it stays small however many generations it has
 // seen. What falls out first is the oldest.
 const (
-	maxUserChars = 84_000
+	maxUserChars = 80_000 // beside what is owed verbatim
+	maxUserHead  = 4_000  // of a message that is not
 	maxSaidChars = 40_000
 	maxReads     = 300
 	maxEdits     = 2_000
@@ -157,6 +158,9 @@ func fold(prev []*transcript.Item) *ledger {
 }
 
 func clipSaid(s string, n int) string {
+	if utf8.RuneCountInString(s) <= n {
+		return strings.ToValidUTF8(s, "\uFFFD")
+	}
 	return parsePiece(strings.ToValidUTF8(s, "\uFFFD")).clip(n*3/4, n/4, "")
 }
 
@@ -325,14 +329,18 @@ func (p *planner) absorb() *ledger {
 		}
 		switch n.kind {
 		case transcript.KindUserMessage:
-			l.Users = append(l.Users, said{n.item.ID, n.item.Turn, clipSaid(n.text, maxUserChars)})
+			text := strings.ToValidUTF8(n.text, "\uFFFD")
+			if !n.quoted {
+				text = clipSaid(text, maxUserHead)
+			}
+			l.Users = append(l.Users, said{n.item.ID, n.item.Turn, text})
 		case transcript.KindAgentMessage:
 			l.Agent = addLast(l.Agent, said{n.item.ID, n.item.Turn, clipSaid(n.text, 1_600)})
 		}
 		eachRef(n.text, func(name, line string) { names.put(name, nameFact{name, line}) })
 	}
-	l.Users = capSaid(l.Users, maxUserChars)
-	l.Agent = capSaid(l.Agent, maxSaidChars)
+	l.Users = capSaid(l.Users, maxUserChars, p.verbatim)
+	l.Agent = capSaid(l.Agent, maxSaidChars, nil)
 	l.Names = names.newest(maxNames)
 	return &l
 }
@@ -350,19 +358,23 @@ func addLast(list []said, s said) []said {
 	return append(list, s)
 }
 
-// capSaid drops the oldest messages over max characters. The very first one
-// stays: it usually says what the thread is about.
-func capSaid(list []said, maxChars int) []said {
-	sum := 0
-	for i := len(list) - 1; i >= 0; i-- {
-		if sum += len(list[i].Text); sum > maxChars && i < len(list)-1 {
-			if i == 0 {
-				return list
-			}
-			return append([]said{list[0]}, list[i+1:]...)
+// capSaid drops the oldest messages over max characters, except those that are
+// owed and the very first one, which usually says what the thread is about.
+func capSaid(list []said, max int, owed map[transcript.ItemID]bool) []said {
+	out := make([]said, 0, len(list))
+	for i, s := range slices.Backward(list) {
+		n := utf8.RuneCountInString(s.Text)
+		switch {
+		case owed[s.ID], i == 0:
+		case n > max:
+			continue
+		default:
+			max -= n
 		}
+		out = append(out, s)
 	}
-	return list
+	slices.Reverse(out)
+	return out
 }
 
 // eachRef calls f for each commit hash and issue or ticket id in s, with the line

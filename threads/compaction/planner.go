@@ -42,16 +42,16 @@ type node struct {
 	never  bool // never retained: an orphan result, or nothing a model sees
 	quoted bool // a user message that survives verbatim (I9)
 
-	act    *action // of calls, commands and file changes
-	age    int     // tokens that the agent wrote after this item
-	rank   int     // results after this one
-	behind int     // reasoning tokens after this one
-	failed bool    // a result that reports an error
-
-	pruned bool   // shortened by the prune pass
-	cache  []shot // shapes made so far
-	now    shape  // the shape it is retained in
-	kept   bool
+	act        *action // of calls, commands and file changes
+	age        int     // tokens that the agent wrote after this item
+	rank       int     // results after this one
+	failed     bool    // a result that reports an error
+	source     verb    // of a result: what its call did
+	superseded bool    // a read of a file that was read or changed again
+	pruned     bool    // shortened by the prune pass
+	cache      []shot  // shapes made so far
+	now        shape   // the shape it is retained in
+	kept       bool
 }
 
 // A unit is what must stay on one side of the cut: a call with its results.
@@ -72,8 +72,10 @@ type planner struct {
 	before int
 	target int
 	room   int // target − base
+	must   int // tokens of what is retained wherever the cut is
+	limit  int // tokens that the checkpoint may have
 	cut    int
-	rung   int
+	step   int // of prices
 	ask    int // index of the last user message, −1 if there is none
 	plan   int // index of the item with the current plan, −1
 
@@ -173,6 +175,9 @@ func (p *planner) group() {
 			}
 			if u, ok := answered[b.CallID]; ok {
 				n.unit = u
+				if act := p.nodes[p.units[u].members[0]].act; act != nil {
+					n.source = act.verb
+				}
 				p.units[u].members = append(p.units[u].members, int32(i))
 				p.units[u].last = int32(i)
 				continue
@@ -231,16 +236,13 @@ func (p *planner) pin(i int) {
 
 // measureAges fills what the forms of the retained items depend on.
 func (p *planner) measureAges() {
-	age, rank, behind := 0, 0, 0
+	age, rank := 0, 0
 	for i := len(p.nodes) - 1; i >= 0; i-- {
 		n := &p.nodes[i]
-		n.age, n.rank, n.behind = age, rank, behind
+		n.age, n.rank = age, rank
 		switch n.kind {
-		case transcript.KindAgentMessage, transcript.KindToolCall, transcript.KindFileChange:
+		case transcript.KindAgentMessage, transcript.KindReasoning, transcript.KindToolCall, transcript.KindFileChange:
 			age += n.tokens
-		case transcript.KindReasoning:
-			age += n.tokens
-			behind += n.tokens
 		case transcript.KindCommand, transcript.KindToolResult:
 			rank++
 		case transcript.KindUserMessage:

@@ -49,7 +49,7 @@ func (p *planner) reanchor(limit int) string {
 	add("still running", p.running())
 	add("last check", lastCheck(l.Runs, f.Checks))
 	add("remaining steps", remaining(f.Plan, l.Plan))
-	names := newPathNames(l.Files, f.Cwd)
+	names := newPathNames(l.Files)
 	add("files changed", recentFiles(l.Files, names, true))
 	add("read lately", recentFiles(l.Files, names, false))
 	if len(lines) == 0 {

@@ -11,7 +11,7 @@ import (
 const verbatimMax = 20_000
 
 // smallest is the room that a checkpoint and a re-anchor need at the least.
-const smallest = 260
+const smallest = 300
 
 // reserve settles what survives whatever the cut is: open items, the last user
 // request, and which other user messages are quoted verbatim. It raises a target
@@ -26,18 +26,19 @@ func (p *planner) reserve() bool {
 			n.now = n.shape(fit{fitClip, limit * 4 * 2 / 3, limit*4/3 - 40})
 		}
 	}
-	must := p.mustTokens()
-	if p.in.Budget <= 0 && must+targetMin > p.room {
-		room := must + targetMin
+	p.must = p.mustTokens()
+	if p.in.Budget <= 0 && p.must+targetMin > p.room {
+		room := p.must + targetMin
 		if w := p.in.Window; w > 0 {
 			room = max(p.room, min(room, w*85/100-p.in.Base))
 		}
 		p.room, p.target = room, p.in.Base+room
 	}
-	if must+smallest > p.room {
+	if p.must+smallest > p.room {
 		return false
 	}
-	p.chooseVerbatim(must)
+	p.limit = p.checkpointLimit()
+	p.chooseVerbatim()
 	return true
 }
 
@@ -97,40 +98,30 @@ func (p *planner) mustTokens() int {
 
 // chooseVerbatim marks the user messages that I9 wants verbatim, newest first. A
 // message before the cut is quoted in the checkpoint; those for which its part of
-// the checkpoint is too small are retained as items.
-func (p *planner) chooseVerbatim(must int) {
-	left := min(verbatimMax, p.room/5)
-	quotes := p.quoteRoom()
-	spare := p.room - must - smallest - p.checkpointLimit()
+// the checkpoint is too small are retained as items. The bound is what I9 says, or
+// what there is room for.
+func (p *planner) chooseVerbatim() {
+	quotes := max(0, (p.limit*4-600)*6/10) // code points
+	spare := max(0, p.room-p.must-p.limit-smallest-p.room/20)
+	left := min(verbatimMax, p.room/5, spare)
 	p.verbatim = map[transcript.ItemID]bool{}
 	for i := len(p.nodes) - 1; i >= 0; i-- {
 		n := &p.nodes[i]
 		if n.kind != transcript.KindUserMessage || n.must {
 			continue
 		}
-		p.verbatim[n.item.ID] = false
-		if n.form != transcript.FormWhole || n.tokens > left {
-			continue
-		}
-		cost := utf8.RuneCountInString(quote(n.text))
-		switch {
-		case cost <= quotes:
-			quotes -= cost
-		case n.tokens <= spare:
-			spare -= n.tokens
-			p.pin(i)
-		default:
+		n.quoted = n.form == transcript.FormWhole && n.tokens <= left
+		p.verbatim[n.item.ID] = n.quoted
+		if !n.quoted {
 			continue
 		}
 		left -= n.tokens
-		n.quoted = true
-		p.verbatim[n.item.ID] = true
+		if cost := utf8.RuneCountInString(quote(n.text)); cost <= quotes {
+			quotes -= cost
+		} else {
+			p.pin(i)
+			p.must += n.tokens
+		}
 	}
 	p.verbatimLeft = min(left, quotes/4)
-}
-
-// quoteRoom is how many code points of the checkpoint are set aside for the
-// user's messages.
-func (p *planner) quoteRoom() int {
-	return max(0, (p.checkpointLimit()*4-600)*6/10)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
@@ -135,6 +136,16 @@ func readCall(c transcript.ToolCall) action {
 		a.main = a.fields[0].text
 	}
 	return a
+}
+
+// about says in at most n code points what the call was about. Of a path the end
+// is what tells.
+func (a *action) about(n int) string {
+	s := oneLine(a.main, unbounded)
+	if len(a.paths) > 0 && a.main == a.paths[0] && utf8.RuneCountInString(s) > n {
+		return "…" + tailOf(s, n-1)
+	}
+	return oneLine(s, n)
 }
 
 // addPatch finds the paths and the added lines of a patch in the arguments.

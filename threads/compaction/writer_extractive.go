@@ -78,15 +78,16 @@ func (s *section) String() string {
 func (p *planner) writeExtractive(l *ledger, limit int) string {
 	head := opening(VersionExtractive) + provenance(l)
 	total := limit*4 - utf8.RuneCountInString(head) - utf8.RuneCountInString(closing)
-	names := newPathNames(l.Files, p.in.Facts.Cwd)
+	names := newPathNames(l.Files)
+	shown := p.shown()
 	users := &section{title: "\n## The user said\n", lines: p.userLines(l)}
 	edits := &section{title: "\n## Files changed" + names.where() + "\n", lines: newestFirst(editLines(l, names, false))}
 	plan := &section{title: "\n## Plan\n", lines: inOrder(planLines(l.Plan))}
 	fails := &section{title: "\n## Failing, not seen to pass since\n", lines: newestFirst(failLines(l))}
 	carried := &section{title: "\n## Earlier summary, as the provider wrote it\n"}
 	agent := &section{title: "\n## The assistant said\n", lines: newestFirst(agentLines(l))}
-	runs := &section{title: "\n## Commands\n", lines: newestFirst(runLines(l))}
-	reads := &section{title: "\n## Files read" + names.where() + "\n", lines: newestFirst(readLines(l, names))}
+	runs := &section{title: "\n## Commands\n", lines: newestFirst(runLines(l, shown))}
+	reads := &section{title: "\n## Files read" + names.where() + "\n", lines: newestFirst(readLines(l, names, shown))}
 	refs := &section{title: "\n## Hashes and ids\n", lines: newestFirst(refLines(l))}
 	if l.Carried != nil {
 		carried.lines = inOrder([]string{quote(parsePiece(l.Carried.Text).clip(total/4, total/16, ""))})
@@ -153,10 +154,10 @@ func editLines(l *ledger, names pathNames, sigs bool) []string {
 	return lines
 }
 
-func readLines(l *ledger, names pathNames) []string {
+func readLines(l *ledger, names pathNames, shown map[string]bool) []string {
 	var lines []string
 	for _, f := range slices.Backward(l.Files) {
-		if f.Edits == 0 {
+		if f.Edits == 0 && !shown[f.Path] {
 			lines = append(lines, oneLine(neutralise(names.short(f.Path)), 300)+"\n")
 		}
 	}
@@ -173,14 +174,33 @@ func failLines(l *ledger) []string {
 	return lines
 }
 
-func runLines(l *ledger) []string {
+func runLines(l *ledger, shown map[string]bool) []string {
 	var lines []string
 	for _, r := range slices.Backward(l.Runs) {
-		if !r.Failed {
+		if !r.Failed && !shown[runKey(r.Command)] {
 			lines = append(lines, runLine(r))
 		}
 	}
 	return lines
+}
+
+// shown is the set of files and commands that the retained items show: the
+// checkpoint need not list those again.
+func (p *planner) shown() map[string]bool {
+	shown := map[string]bool{}
+	for i := range p.nodes {
+		n := &p.nodes[i]
+		if !n.kept || n.act == nil {
+			continue
+		}
+		for _, path := range n.act.paths {
+			shown[path] = true
+		}
+		if n.act.cmd != "" {
+			shown[runKey(n.act.cmd)] = true
+		}
+	}
+	return shown
 }
 
 func agentLines(l *ledger) []string {

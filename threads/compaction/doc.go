@@ -1,0 +1,55 @@
+// Package compaction decides what a thread's context looks like after a
+// compaction, and says how a compaction ended. It is pure: it does no I/O, starts
+// no goroutine, reads no clock and draws no random number. What is durable, when
+// a compaction may run, and what the provider does, belong to its callers.
+//
+// # Who calls what
+//
+// The thread journals the request, then calls Run on a goroutine of its own. Run
+// walks the phases through Job.Enter, which returns once a phase is durable,
+// chooses the route, and either waits for the provider (Job.Native) or composes
+// locally: Compose with the extractive writer, Check, and if that fails the same
+// with the fixed writer. It returns a Verdict in phase committing; the thread
+// commits boundary, record and completion event in one transaction. compact FILE
+// and the benches call Compose alone. Reanchor also serves native compactions.
+//
+// # Lifecycle
+//
+//	requested ─→ hooking ─→ running ─→ committing ─→ terminal
+//	    └───────────┴──────────┴───────────────────────↗
+//
+// Each arrow is an event. CanEnd says which outcomes each phase may end with.
+//
+// # The contract
+//
+// The numbers are cited by tests and in other packages.
+//
+//	I1  One terminal outcome per started compaction.
+//	I2  A call and its result are on the same side of the boundary.
+//	I3  Summarised and retained items are disjoint and together all items.
+//	I4  A local checkpoint that does not shrink the context is unchanged.
+//	I5  A native completion carries what the provider disclosed, nothing made up.
+//	I6  Compactions and turns are serialised; what the model has not read is kept.
+//	I7  The result is a pure function of the input: atomic to commit, the same
+//	    bytes whenever it is made again.
+//	I8  Nothing is changed or removed: a boundary only says what to show.
+//	I9  What must survive, survives verbatim: the last user request, user messages
+//	    newest first within a bound, the plan with its statuses, open items.
+//	I10 No loops: repeating a compaction on an unchanged context does nothing.
+//
+// Of these the package itself guarantees I2, I3, I4, I7, I9 and I10 (Check proves
+// them on each result before it may be committed, apart from I7 and I10) and the
+// order of phases; the thread guarantees the others.
+//
+// # How a local compaction works
+//
+// Calls and results are grouped into units. One cut divides the items: those
+// before it are summarised, the tail is retained, except that units are never
+// divided and that what I9 keeps as an item is kept wherever it stands. Each
+// retained item is shown in one of a few forms; a form is chosen by what a token
+// of it is worth at the item's age, at the lowest price at which everything fits
+// (see grade). The facts of all items, retained or not, go to a ledger, which
+// travels in the checkpoint as JSON and is merged from generation to generation;
+// the text of the checkpoint is written anew from it each time, so nothing is ever
+// a summary of a summary.
+package compaction
