@@ -137,10 +137,11 @@ func emptyAnswer() (Script, func(*testing.T, fixture)) {
 }
 
 func usagePerRequest() (Script, func(*testing.T, fixture)) {
-	return Script{
+	script := Script{
 		{Call("c1", "look", `{}`), Spend(10, 1), Stop(adapters.StopTools)},
 		{Say("Done."), Spend(20, 2), Stop(adapters.StopEnd)},
-	}, func(t *testing.T, f fixture) {
+	}
+	return script, func(t *testing.T, f fixture) {
 		_, err := f.host.Play(t.Context(), f.session, "look")
 		ok(t, "run", err)
 		want := []adapters.Usage{{InputTokens: 10, OutputTokens: 1}, {InputTokens: 20, OutputTokens: 2}}

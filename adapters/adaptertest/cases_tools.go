@@ -14,10 +14,11 @@ import (
 // This file holds the scripted cases about tools.
 
 func toolPair() (Script, func(*testing.T, fixture)) {
-	return Script{
+	script := Script{
 		{Call("c1", "read_file", `{"path":"go.mod"}`), Spend(1, 1), Stop(adapters.StopTools)},
 		Answer("It is a Go module."),
-	}, func(t *testing.T, f fixture) {
+	}
+	return script, func(t *testing.T, f fixture) {
 		f.host.OnTool = func(_ context.Context, c transcript.ToolCall) (transcript.ToolResult, error) {
 			return transcript.ToolResult{Output: transcript.TextParts("module x: " + c.Name)}, nil
 		}
@@ -36,10 +37,11 @@ func toolPair() (Script, func(*testing.T, fixture)) {
 }
 
 func textThenCall() (Script, func(*testing.T, fixture)) {
-	return Script{
+	script := Script{
 		{Think("I need the file."), Say("Reading."), Call("c1", "read", `{}`), Spend(1, 1), Stop(adapters.StopTools)},
 		Answer("Done."),
-	}, func(t *testing.T, f fixture) {
+	}
+	return script, func(t *testing.T, f fixture) {
 		_, err := f.host.Play(t.Context(), f.session, "read it")
 		ok(t, "run", err)
 		want := []transcript.Kind{
@@ -58,10 +60,11 @@ func textThenCall() (Script, func(*testing.T, fixture)) {
 
 // parallelTools lets no call return before all of them are running.
 func parallelTools() (Script, func(*testing.T, fixture)) {
-	return Script{
+	script := Script{
 		{Call("c1", "a", `{}`), Call("c2", "b", `{}`), Call("c3", "c", `{}`), Spend(1, 1), Stop(adapters.StopTools)},
 		Answer("All three."),
-	}, func(t *testing.T, f fixture) {
+	}
+	return script, func(t *testing.T, f fixture) {
 		arrived := make(chan struct{}, 3)
 		all := make(chan struct{})
 		go func() {
@@ -88,10 +91,11 @@ func parallelTools() (Script, func(*testing.T, fixture)) {
 }
 
 func toolError() (Script, func(*testing.T, fixture)) {
-	return Script{
+	script := Script{
 		{Call("c1", "read", `{}`), Spend(1, 1), Stop(adapters.StopTools)},
 		Answer("It is missing."),
-	}, func(t *testing.T, f fixture) {
+	}
+	return script, func(t *testing.T, f fixture) {
 		f.host.OnTool = func(context.Context, transcript.ToolCall) (transcript.ToolResult, error) {
 			return transcript.ToolResult{Output: transcript.TextParts("no such file"), IsError: true}, nil
 		}
@@ -138,11 +142,12 @@ func cancelInTool() (Script, func(*testing.T, fixture)) {
 // callIDs covers what providers send: an id twice in a step, an id of an earlier
 // step again, and none at all.
 func callIDs() (Script, func(*testing.T, fixture)) {
-	return Script{
+	script := Script{
 		{Call("c", "a", `{"n":1}`), Call("c", "b", `{"n":2}`), Call("", "d", `{"n":3}`), Spend(1, 1), Stop(adapters.StopTools)},
 		{Call("c", "e", `{"n":4}`), Spend(1, 1), Stop(adapters.StopTools)},
 		Answer("Done."),
-	}, func(t *testing.T, f fixture) {
+	}
+	return script, func(t *testing.T, f fixture) {
 		_, err := f.host.Play(t.Context(), f.session, "go")
 		ok(t, "run", err)
 		given := map[transcript.CallID]string{}

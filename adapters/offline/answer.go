@@ -40,7 +40,7 @@ func answer(entries []transcript.Entry) string {
 	b.WriteString(say.found)
 	b.WriteString("\n")
 	for i, m := range f.best {
-		line := fmt.Sprintf("\n- %s: %s%s%s", m.from, say.open, m.text, say.close)
+		line := fmt.Sprintf("\n- %s: %s%s%s", label(m), say.open, m.text, say.close)
 		if i > 0 && textTokens(b.String()+line) > maxAnswer {
 			break
 		}
@@ -50,6 +50,14 @@ func answer(entries []transcript.Entry) string {
 		b.WriteString("\n\n" + say.notMentioned(named(f.missing, say)))
 	}
 	return b.String()
+}
+
+// label says where a quote came from, with the heading if that is why it matched.
+func label(m match) string {
+	if !m.headed {
+		return m.from
+	}
+	return m.from + " › " + strings.Trim(m.under, "#:： ")
 }
 
 // named lists words in quotes.

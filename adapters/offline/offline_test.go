@@ -74,8 +74,8 @@ func TestAnswers(t *testing.T) {
 			want: []string{"result of bash: ", "TestRetryBackoff"},
 		},
 		{
-			name: "a heading is quoted with its line", ask: "What are the changed files?", bodies: work,
-			want: []string{`notice: reanchor: "Changed files: sched/retry.go"`},
+			name: "a heading counts for the line below it", ask: "What are the changed files?", bodies: work,
+			want: []string{`notice: reanchor › Changed files: "sched/retry.go"`},
 		},
 		{
 			name: "nothing matches", ask: "What is the colour of the giraffe?", bodies: work,
@@ -113,6 +113,45 @@ func TestAnswers(t *testing.T) {
 			name: "half a match is no answer beside a whole one", ask: "harbour lights?",
 			bodies: []transcript.Body{user("The harbour is old."), user("The lights of the harbour are green."), user("My lights are out.")},
 			want:   []string{"green"}, never: []string{"old", "out"},
+		},
+		{
+			name: "each clause gets its best passage", ask: "Where is the deploy key, and what does the giraffe eat?",
+			bodies: []transcript.Body{
+				user("The deploy key is in the vault."), user("The deploy key has four digits."), user("The deploy key is old."),
+				user("Our giraffe likes acacia leaves."), user("Where do the eagles eat?"),
+			},
+			want: []string{"deploy key", "acacia", "deploy key"},
+		},
+		{
+			name: "the rest of the question decides between equals", ask: "which limit is used, in the scheduler?",
+			bodies: []transcript.Body{result("1", "limit of the scheduler: 5 used"), result("2", "limit of the parser: 9 used")},
+			want:   []string{"scheduler: 5", "parser: 9"},
+		},
+		{
+			name: "the user decides between equals", ask: "which port is open?",
+			bodies: []transcript.Body{user("port 4517 is open"), result("1", "port 9000 is open")},
+			want:   []string{"4517", "9000"},
+		},
+		{
+			name: "a chapter counts for all its lines", ask: "what is open in the plan?",
+			bodies: []transcript.Body{transcript.Checkpoint{Text: "## Plan\n- [pending] Paint the hull\n\n- [completed] Fix the pump\n## Commands\nmake pump"}},
+			want: []string{`:
+
+- checkpoint notes › Plan: "- [pending] Paint the hull"`}, never: []string{"make pump"},
+		},
+		{
+			name: "a comment in a program is no chapter", ask: "deploy key?",
+			bodies: []transcript.Body{result("1", "# deploy key\nKEY=7731\n\nPORT=80")},
+			want:   []string{"a tool result › deploy key: \"KEY=7731\""}, never: []string{"PORT"},
+		},
+		{
+			name: "a heading with nothing below it is quoted", ask: "deploy key?",
+			bodies: []transcript.Body{user("About the deploy key:\n\n")}, want: []string{`your message: "About the deploy key:"`},
+		},
+		{
+			name: "output that differs in its time only is quoted once", ask: "does TestHarbour pass?",
+			bodies: []transcript.Body{result("1", "--- PASS: TestHarbour (0.024s)"), result("2", "--- PASS: TestHarbour (0.017s)"), user("TestHarbour must pass.")},
+			want:   []string{"TestHarbour must pass", "(0.017s)"}, never: []string{"0.024"},
 		},
 		{
 			name: "an earlier answer is better than nothing", ask: "What is the port?",

@@ -15,20 +15,23 @@ const maxPassage = 360
 // passage is a piece of an entry that can be quoted.
 type passage struct {
 	text   string
+	under  string  // the heading above it; it counts for the search, but less
 	from   string  // where it came from, in words for the reader
+	prose  bool    // written for people, not the output of a program
 	order  int     // its place among all passages
 	weight float64 // how far its source is to be trusted
 }
 
-// Weights of sources. What the model said before repeats the others, and a
-// question is no answer to itself.
+// Weights of sources. What the user said decides; what the model said before
+// repeats the others; a question is no answer to itself.
 const (
+	weightUser     = 1.25
 	weightSource   = 1.0
 	weightOwnWords = 0.6
 	weightQuestion = 0.2
 )
 
-// passages cuts the entries before and after the question into passages.
+// passages cuts the entries other than the question into passages.
 func passages(entries []transcript.Entry, question int, say phrases) []passage {
 	tools := map[transcript.CallID]string{}
 	for _, e := range entries {
@@ -42,13 +45,14 @@ func passages(entries []transcript.Entry, question int, say phrases) []passage {
 		if i == question || e.Form == transcript.FormStub || from == "" {
 			continue
 		}
-		user := e.Item.Body.Kind() == transcript.KindUserMessage
-		split(transcript.Text(e.Item.Body), func(text string) {
+		kind := e.Item.Body.Kind()
+		prose := isProse(kind)
+		split(transcript.Text(e.Item.Body), prose, func(text, under string) {
 			w := weight
-			if user && isQuestion(text) {
+			if kind == transcript.KindUserMessage && isQuestion(text) {
 				w = weightQuestion
 			}
-			out = append(out, passage{text: text, from: from, order: len(out), weight: w})
+			out = append(out, passage{text: text, under: under, from: from, prose: prose, order: len(out), weight: w})
 		})
 	}
 	return out
@@ -58,7 +62,7 @@ func passages(entries []transcript.Entry, question int, say phrases) []passage {
 func source(b transcript.Body, tools map[transcript.CallID]string, say phrases) (name string, weight float64) {
 	switch b := b.(type) {
 	case transcript.UserMessage:
-		return say.message, weightSource
+		return say.message, weightUser
 	case transcript.AgentMessage:
 		return say.answer, weightOwnWords
 	case transcript.Reasoning:
@@ -84,57 +88,81 @@ func source(b transcript.Body, tools map[transcript.CallID]string, say phrases) 
 	return "", 0 // images, markers and what only its origin understands
 }
 
+// isProse reports whether a kind of item is written for people. Elsewhere a line
+// that begins with # may be a comment in a program, not a chapter.
+func isProse(k transcript.Kind) bool {
+	switch k {
+	case transcript.KindUserMessage, transcript.KindAgentMessage, transcript.KindReasoning,
+		transcript.KindNotice, transcript.KindCheckpoint:
+		return true
+	default:
+		return false
+	}
+}
+
 // isQuestion reports whether a text asks.
 func isQuestion(text string) bool {
 	return strings.HasSuffix(text, "?") || strings.HasSuffix(text, "？")
 }
 
-// split calls f with the passages of a text: its lines, a heading together with
-// the line below it, long lines cut.
-func split(text string, f func(string)) {
-	heading := ""
+// split calls f with the passages of a text: its lines, long ones cut, each with
+// the heading above it. A chapter lasts until the next one; any other heading
+// until an empty line, not counting one directly below it. A heading with
+// nothing below it is a passage itself.
+func split(text string, prose bool, f func(text, under string)) {
+	chapter, heading, used := "", "", true
+	end := func() {
+		if heading != "" && !used {
+			cutLine(heading, chapter, f)
+		}
+		heading, used = "", true
+	}
 	for line := range strings.Lines(strings.ToValidUTF8(text, "\uFFFD")) {
 		line = strings.TrimSpace(line)
-		if !strings.ContainsFunc(line, inName) {
-			continue
-		}
-		if isHeading(line) {
-			if heading != "" {
-				cutLine(heading, f)
+		switch {
+		case line == "" && used:
+			end()
+		case !strings.ContainsFunc(line, inName):
+		case isHeading(line):
+			end()
+			if prose && line[0] == '#' {
+				chapter = ""
 			}
-			heading = line
-			continue
+			heading, used = line, false
+		default:
+			if heading != "" && prose && heading[0] == '#' {
+				chapter, heading = heading, ""
+			}
+			used = true
+			under := heading
+			if under == "" {
+				under = chapter
+			}
+			cutLine(line, under, f)
 		}
-		if heading != "" {
-			line = heading + " " + line
-			heading = ""
-		}
-		cutLine(line, f)
 	}
-	if heading != "" {
-		cutLine(heading, f)
-	}
+	end()
 }
 
-// isHeading reports whether a line announces the next one.
+// isHeading reports whether a line announces what is below it.
 func isHeading(line string) bool {
 	return len(line) < maxPassage/3 &&
 		(strings.HasSuffix(line, ":") || strings.HasSuffix(line, "：") || strings.HasPrefix(line, "#"))
 }
 
 // cutLine cuts a line that is too long for one passage.
-func cutLine(line string, f func(string)) {
+func cutLine(line, under string, f func(text, under string)) {
 	for len(line) > maxPassage {
 		n := maxPassage
 		for !utf8.RuneStart(line[n]) {
 			n--
 		}
 		n = sentenceEnd(line[:n])
-		f(strings.TrimSpace(line[:n]))
+		f(strings.TrimSpace(line[:n]), under)
 		line = strings.TrimSpace(line[n:])
 	}
 	if line != "" {
-		f(line)
+		f(line, under)
 	}
 }
 

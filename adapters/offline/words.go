@@ -140,7 +140,7 @@ var stopWords = func() map[string]bool {
 	for _, list := range []string{
 		`a about again all also am an and any are as at be been but by can could did do does doing done each for from get give
 		had has have he her here him his how i if in into is it its just know let like make me more most my need no not now of
-		on once one only or our out over please said say see she should so some such tell than that the their them then there
+		on once one only or our out over please said say see she should so some still such tell than that the their them then there
 		these they thing this those to too up us use very was we were what when where which who whom whose why will with would
 		you your yes remember mention recall again`,
 		`aber als am an auch auf aus bei bin bist das dem den der des die dir du ein eine einem einen einer es für hat haben
@@ -164,3 +164,10 @@ var stopWords = func() map[string]bool {
 	}
 	return set
 }()
+
+// kin are words by which people ask for the statuses of a plan, which are written
+// in the words of its format. Both sides are as words passes them on.
+var kin = map[string]string{
+	"open": "pend", "outstand": "pend", "remain": "pend", "unfinish": "pend", "todo": "pend", "待办": "pend", "未完": "pend",
+	"done": "complet", "finish": "complet", "完成": "complet",
+}
