@@ -72,6 +72,8 @@ func TestWrongRequestsAreToldWhy(t *testing.T) {
 		{"POST", compact + "?wait=true", `{"wait":true}`, 400, []string{"`wait`", "once"}},
 		{"POST", compact, `{"instructions":"` + strings.Repeat("i", 4001) + `"}`, 400, []string{"`instructions`", "4000"}},
 		{"POST", "/v1/threads", `{"a":[` + strings.Repeat("0,", 100_001) + `0]}`, 400, []string{"100000"}},
+		{"POST", "/v1/threads", strings.Repeat("[", 65) + strings.Repeat("]", 65), 400, []string{"64 levels"}},
+		{"POST", "/v1/threads", strings.Repeat("[", 64) + strings.Repeat("]", 64), 400, []string{"a list"}},
 		{"GET", "/v1/threads/nobody", "", 404, []string{"nobody"}},
 		{"GET", "/v1/threads/" + id + "/turns/nobody", "", 404, []string{"nobody"}},
 		{"POST", "/v1/threads/" + id + "/turns/nobody/interrupt", "{}", 404, []string{"nobody"}},

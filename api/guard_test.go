@@ -253,6 +253,24 @@ func TestRow44ABodyThatTricklesTimesOut(t *testing.T) {
 	})
 }
 
+// The time that a body may take does not bound what is done with it.
+func TestARequestMayRunLongerThanItsBodyMayTake(t *testing.T) {
+	inBubble(t, func(t *testing.T, d *door) {
+		id := d.newThread("puppet")
+		call[TurnStartResult](d, 202, "POST", "/v1/threads/"+id+"/turns", `{"input":"take your time"}`)
+		start := time.Now()
+		answered := make(chan answer, 1)
+		go func() { answered <- d.do("POST", "/v1/threads/"+id+"/compact", `{"route":"local","wait":true}`) }()
+		time.Sleep(2 * defaultLimits.body)
+		d.puppet.say(t, text("done"), done())
+		var r CompactStartResult
+		d.into(<-answered, 200, &r)
+		if took := time.Since(start); took < 2*defaultLimits.body || r.Compaction.Outcome == nil {
+			t.Errorf("after %v: %s", took, mustEncode(t, r))
+		}
+	})
+}
+
 // An import may take long as long as it keeps coming.
 func TestAnImportTimesOutOnlyWhenItStandsStill(t *testing.T) {
 	inBubble(t, func(t *testing.T, d *door) {
