@@ -19,7 +19,7 @@ func Check(in Input, c *Composed) error {
 		return nil
 	}
 	k := newChecker(in, c)
-	for _, step := range []func() error{k.items, k.turns, k.pairs, k.sizes, k.survivors, k.form} {
+	for _, step := range []func() error{k.items, k.pairs, k.turns, k.sizes, k.survivors, k.form} {
 		if err := step(); err != nil {
 			return fmt.Errorf("check: %w", err)
 		}
@@ -97,28 +97,28 @@ func (k *checker) items() error {
 
 // turns checks which turns are summarised, retained and split.
 func (k *checker) turns() error {
+	first := map[transcript.TurnID]transcript.ItemID{}
+	loses := map[transcript.TurnID]bool{}
+	for i := range k.in.Entries {
+		it := &k.in.Entries[i].Item
+		switch {
+		case it.Body.Kind() == transcript.KindCheckpoint:
+		case k.gone[it.ID]:
+			loses[it.Turn] = true
+		case first[it.Turn] == "":
+			first[it.Turn] = it.ID
+		}
+	}
 	var gone, kept []transcript.TurnID
 	var split *Split
 	for _, turn := range turnsOf(k.in.Entries) {
-		first, loses := transcript.ItemID(""), false
-		for i := range k.in.Entries {
-			it := &k.in.Entries[i].Item
-			if it.Turn != turn || it.Body.Kind() == transcript.KindCheckpoint {
-				continue
-			}
-			if k.gone[it.ID] {
-				loses = true
-			} else if first == "" {
-				first = it.ID
-			}
-		}
-		if first == "" {
+		if first[turn] == "" {
 			gone = append(gone, turn)
 			continue
 		}
 		kept = append(kept, turn)
-		if loses {
-			split = &Split{turn, first}
+		if loses[turn] {
+			split = &Split{turn, first[turn]}
 		}
 	}
 	if !slices.Equal(gone, k.c.SummarizedTurns) || !slices.Equal(kept, k.c.RetainedTurns) {

@@ -26,7 +26,7 @@ func opening(version string) string {
 }
 
 // closing is the fixed last line of every local checkpoint.
-const closing = "What is missing here is not lost: search it with the `recall` tool.\n"
+const closing = "\nWhat is missing here is not lost: search it with the `recall` tool.\n"
 
 // provenance says what a checkpoint stands for.
 func provenance(l *ledger) string {

@@ -161,13 +161,7 @@ func cutAt(t *testing.T, in Input, cut int) {
 }
 
 func TestInFlightCallsSurviveWhole(t *testing.T) {
-	entries := append(script("u c1 r1 a", 30, 2_000), script("u cX", 1, 2_000)...)
-	for i := range entries {
-		entries[i].Item.ID = transcript.ItemID(fmt.Sprintf("item-%d", i))
-		if i >= 120 {
-			entries[i].Item.Turn = "turn-now"
-		}
-	}
+	entries := renumber(append(script("u c1 r1 a", 30, 2_000), script("u cX", 1, 2_000)...))
 	call := entries[len(entries)-1].Item.ID
 	for _, open := range []map[transcript.ItemID]bool{nil, openOf(entries, len(entries)-1)} {
 		c := mustCompose(t, Input{Entries: entries, Budget: 5_000, Open: open})
@@ -252,10 +246,7 @@ func TestTheLastRequestSurvivesUpToAQuarterOfTheWindow(t *testing.T) {
 		{70_000, 64_000, transcript.FormClipped},
 		{160_000, 200_000, transcript.FormWhole}, // larger than the target: I9 raises it
 	} {
-		entries := append(script("u", 1, c.chars), script("a c1 r1 a", 40, 3_000)...)
-		for i := range entries {
-			entries[i].Item.ID = transcript.ItemID(fmt.Sprintf("item-%d", i))
-		}
+		entries := renumber(append(script("u", 1, c.chars), script("a c1 r1 a", 40, 3_000)...))
 		got := mustCompose(t, Input{Entries: entries, Window: c.window})
 		if got.Outcome != Completed || formOf(got, "item-0") != c.form {
 			t.Errorf("request of %d chars in %d: %s{%s}, %q, want %q", c.chars, c.window, got.Outcome, got.Code, formOf(got, "item-0"), c.form)
@@ -309,14 +300,17 @@ func TestUnchangedSaysWhy(t *testing.T) {
 	}
 }
 
-func TestAContextThatCannotShrinkIsLeftAlone(t *testing.T) {
-	// Barely over the budget and full of text that must stay: what a checkpoint
-	// costs is more than what it could save.
-	entries := script("u", 1, 1_400)
-	entries = append(entries, withID("x", 1, transcript.AgentMessage{Text: filler(1, 400)}))
-	c := mustCompose(t, Input{Entries: entries, Budget: 449})
-	if c.Outcome != Unchanged {
-		t.Errorf("%s: %d to %d", c.Outcome, c.Before, c.After)
+// P073, P077: what a checkpoint costs may be more than what it could save; then
+// nothing is done, and in no case does the context grow.
+func TestNoBudgetMakesAContextGrow(t *testing.T) {
+	for _, words := range []string{"u a", "u", "u c1 r1", "a"} {
+		entries := script(words, 3, 900)
+		for budget := 1; budget <= tokensIn(entries); budget++ {
+			c := mustCompose(t, Input{Entries: entries, Budget: budget})
+			if c.After > c.Before || c.Outcome == Completed && c.After >= c.Before {
+				t.Fatalf("%s at %d: %s, %d to %d", words, budget, c.Outcome, c.Before, c.After)
+			}
+		}
 	}
 }
 

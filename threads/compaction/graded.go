@@ -191,11 +191,14 @@ func (p *planner) settle() int {
 	return sum
 }
 
+// crumbs are too few tokens to look for something to spend them on.
+const crumbs = 4
+
 // promote spends left tokens on the forms of lower prices, the newest items
 // first.
 func (p *planner) promote(left int) {
-	for step := p.step - 1; step >= 0 && left > 0; step-- {
-		for i := len(p.nodes) - 1; i >= 0 && left > 0; i-- {
+	for step := p.step - 1; step >= 0 && left > crumbs; step-- {
+		for i := len(p.nodes) - 1; i >= 0 && left > crumbs; i-- {
 			n := &p.nodes[i]
 			if !n.kept {
 				continue

@@ -197,14 +197,20 @@ func (p *planner) collect() {
 	l.Files = capFiles(c.files)
 	l.Runs = c.runs.newest(maxRuns)
 	p.led = l
-	if p.plan >= 0 {
-		n := &p.nodes[p.plan]
-		if b, ok := n.item.Body.(transcript.Plan); ok {
-			l.Plan = b.Steps
-		} else {
-			l.Plan = n.act.plan.Steps
-		}
+	switch {
+	case p.in.Facts.Plan != nil:
+		l.Plan = p.in.Facts.Plan.Steps
+	case p.plan >= 0:
+		l.Plan = p.nodes[p.plan].steps()
 	}
+}
+
+// steps are those of a plan or of a call of a planning tool.
+func (n *node) steps() []transcript.PlanStep {
+	if b, ok := n.item.Body.(transcript.Plan); ok {
+		return b.Steps
+	}
+	return n.act.plan.Steps
 }
 
 // capFiles bounds the list; files that were changed stay longest.

@@ -29,8 +29,9 @@ type Job struct {
 	Writer  Writer
 	Ability Ability
 	Input   Input
-	// Enter makes a phase durable before Run goes on. An error ends the run.
-	Enter func(ctx context.Context, p Phase) error
+	// Enter makes a phase and the chosen route durable before Run goes on. An error ends the run; in
+	// phase hooking one with code fault.Denied is what a pre hook said.
+	Enter func(ctx context.Context, p Phase, r Route) error
 	// Native runs the provider's own compaction until its matching completion.
 	Native func(ctx context.Context) (NativeDone, error)
 }
@@ -42,7 +43,8 @@ type NativeDone struct {
 }
 
 // A Verdict is how a run ended. Exactly one of Composed and Native is set if the
-// outcome is Completed; the thread commits it.
+// outcome is Completed; the thread commits it. Composed is also set if the outcome
+// is Unchanged; it then has the sizes and nothing to commit.
 type Verdict struct {
 	Outcome  Outcome
 	Code     string
@@ -120,8 +122,12 @@ func (r *runner) enter(ctx context.Context, p Phase) bool {
 	if r.job.Enter == nil {
 		return true
 	}
-	if err := r.job.Enter(ctx, p); err != nil {
-		if !r.interrupted(ctx) {
+	if err := r.job.Enter(ctx, p, r.v.Route); err != nil {
+		switch {
+		case r.interrupted(ctx):
+		case p == PhaseHooking && fault.CodeOf(err) == fault.Denied:
+			r.v.Outcome, r.v.Code, r.v.Reason = Denied, string(fault.Denied), fault.MessageOf(err)
+		default:
 			r.fail(err)
 		}
 		return false

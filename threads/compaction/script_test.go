@@ -83,3 +83,17 @@ func formOf(c *Composed, id transcript.ItemID) transcript.Form {
 	}
 	return ""
 }
+
+// renumber gives the entries of joined scripts ids of their own, and makes the
+// later ones part of the turn before.
+func renumber(entries []transcript.Entry) []transcript.Entry {
+	turn := entries[0].Item.Turn
+	for i := range entries {
+		it := &entries[i].Item
+		if it.Body.Kind() == transcript.KindUserMessage {
+			turn = transcript.TurnID(fmt.Sprintf("turn-%d", i))
+		}
+		it.ID, it.Turn = transcript.ItemID(fmt.Sprintf("item-%d", i)), turn
+	}
+	return entries
+}

@@ -1,0 +1,74 @@
+package compaction
+
+import (
+	"slices"
+
+	"github.com/plimsoll-dev/plimsoll/threads/transcript"
+)
+
+// An End is what the end of a compaction needs to be told beside its verdict.
+type End struct {
+	At         int64             // unix ms
+	Checkpoint transcript.ItemID // for the checkpoint's item
+	Window     int               // context window in tokens; 0 if unknown
+	Covered    int               // items of the transcript that the compaction accounts for
+}
+
+// NewRecord returns a record that says nothing yet: every list is there and
+// empty, everything else is null.
+func NewRecord() Record {
+	return Record{
+		Ruler: transcript.Ruler, Phase: PhaseRequested,
+		SummarizedTurnIDs: []transcript.TurnID{}, RetainedTurnIDs: []transcript.TurnID{}, PrunedItemIDs: []transcript.ItemID{},
+		Skipped: []Skip{}, Warnings: []string{},
+	}
+}
+
+// Conclude returns r with the outcome of v, and the boundary if the context
+// changes. A native completion has a boundary only where the provider disclosed
+// its new context, which none does so far.
+func (r Record) Conclude(v Verdict, end End) (Record, *transcript.Boundary) {
+	r.Phase, r.Outcome, r.CompletedAt = PhaseTerminal, &v.Outcome, &end.At
+	r.Code, r.Reason, r.Remedy = optional(v.Code), optional(v.Reason), optional(v.Remedy)
+	r.Route = optional(v.Route)
+	r.Skipped, r.Warnings = append([]Skip{}, v.Skipped...), append([]string{}, v.Warnings...)
+	if n := v.Native; n != nil {
+		r.Native, r.Usage = &n.Info, n.Usage
+	}
+	c := v.Composed
+	if c == nil {
+		return r, nil
+	}
+	r.Target = &c.Target
+	r.Before, r.After = Measured(c.Before, end.Window), Measured(c.After, end.Window)
+	if v.Outcome != Completed {
+		return r, nil
+	}
+	r.Writer = optional(v.Writer)
+	r.SummarizedTurnIDs = append([]transcript.TurnID{}, c.SummarizedTurns...)
+	r.RetainedTurnIDs = append([]transcript.TurnID{}, c.RetainedTurns...)
+	r.PrunedItemIDs = append([]transcript.ItemID{}, c.Pruned...)
+	r.Split, r.Items = c.Split, &c.Items
+	r.Checkpoint = &CheckpointInfo{
+		ItemID: end.Checkpoint, Version: c.Checkpoint.Version, Tokens: transcript.Tokens(c.Checkpoint), Fidelity: c.Fidelity,
+	}
+	at := transcript.FromMillis(end.At)
+	return r, &transcript.Boundary{
+		Epoch: r.Epoch + 1, CompactionID: r.CompactionID, Covered: end.Covered, Kept: slices.Clone(c.Kept),
+		Checkpoint: &transcript.Item{ID: end.Checkpoint, Turn: r.TurnID, StartedAt: at, CompletedAt: at, Body: c.Checkpoint},
+	}
+}
+
+// Measured is a size counted by transcript.Ruler.
+func Measured(tokens, window int) *Measure {
+	return &Measure{Tokens: tokens, Window: optional(window), Source: transcript.Ruler}
+}
+
+// optional returns nil for a zero value: what is absent is null in a record.
+func optional[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}
