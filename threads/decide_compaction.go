@@ -26,12 +26,9 @@ func (c requestCompaction) decide(s *state, env env) (decision, error) {
 		return decision{answer: recordOf(r.CompactionID)}, nil
 	}
 	id := transcript.CompactionID(env.newID())
-	r := compaction.Record{
-		CompactionID: id, ThreadID: s.ID, Trigger: compaction.TriggerManual, Phase: compaction.PhaseRequested,
-		Epoch: s.Transcript.Epoch(), BaseSeq: s.Seq, Ruler: transcript.Ruler,
-		SummarizedTurnIDs: []transcript.TurnID{}, RetainedTurnIDs: []transcript.TurnID{}, PrunedItemIDs: []transcript.ItemID{},
-		Skipped: []compaction.Skip{}, Warnings: []string{}, RequestedAt: transcript.Millis(env.now),
-	}
+	r := compaction.NewRecord()
+	r.CompactionID, r.ThreadID, r.Trigger = id, s.ID, compaction.TriggerManual
+	r.Epoch, r.BaseSeq, r.RequestedAt = s.Transcript.Epoch(), s.Seq, transcript.Millis(env.now)
 	req := &CompactRequest{Route: c.p.Route, Writer: c.p.Writer, Budget: c.p.Budget, Instructions: c.p.Instructions}
 	accepted := s.acceptance(env, c.p.IdempotencyKey, c.hash, string(id))
 	d := decision{answer: recordOf(id)}
@@ -80,6 +77,7 @@ func (c stepBoundary) decide(s *state, env env) (decision, error) {
 type enterPhase struct {
 	id    transcript.CompactionID
 	phase compaction.Phase
+	route compaction.Route
 }
 
 func (c enterPhase) decide(s *state, env env) (decision, error) {
@@ -92,9 +90,10 @@ func (c enterPhase) decide(s *state, env env) (decision, error) {
 	if err != nil {
 		return decision{}, err
 	}
-	rec.Phase = phase
+	rec.Phase, rec.Route = phase, &c.route
 	if rec.StartedAt == nil {
 		rec.StartedAt = new(transcript.Millis(env.now))
+		rec.Before = compaction.Measured(env.base+s.tokens, env.window)
 	}
 	return decision{payloads: []Payload{CompactionUpdated{Record: rec}}}, nil
 }
@@ -113,7 +112,9 @@ func (c endCompaction) decide(s *state, env env) (decision, error) {
 		return decision{}, nil // it was ended before
 	}
 	v := c.checked(s, *r)
-	rec, boundary := c.terminal(s, env, *r, v)
+	rec, boundary := r.Conclude(v, compaction.End{
+		At: transcript.Millis(env.now), Checkpoint: transcript.ItemID(env.newID()), Window: env.window, Covered: c.covered,
+	})
 	updated := CompactionUpdated{Record: rec, Boundary: boundary}
 	if v.Composed != nil && boundary != nil {
 		updated.Reanchor = v.Composed.Reanchor
@@ -143,57 +144,6 @@ func (c endCompaction) checked(s *state, r compaction.Record) compaction.Verdict
 		return fail
 	}
 	return v
-}
-
-// terminal returns the record with its outcome, and the boundary if the context
-// changes.
-func (c endCompaction) terminal(s *state, env env, r compaction.Record, v compaction.Verdict) (compaction.Record, *transcript.Boundary) {
-	r.Phase, r.Outcome = compaction.PhaseTerminal, new(v.Outcome)
-	r.Code, r.Reason, r.Remedy = optional(v.Code), optional(v.Reason), optional(v.Remedy)
-	r.Route, r.Writer = optional(v.Route), optional(v.Writer)
-	r.Skipped = append([]compaction.Skip{}, v.Skipped...)
-	r.Warnings = append([]string{}, v.Warnings...)
-	r.CompletedAt = new(transcript.Millis(env.now))
-	if n := v.Native; n != nil {
-		r.Native, r.Usage = &n.Info, n.Usage
-	}
-	if v.Composed == nil {
-		return r, nil
-	}
-	comp := v.Composed
-	r.Target = new(comp.Target)
-	r.Before = measured(comp.Before, env.window)
-	r.After = measured(comp.After, env.window)
-	if v.Outcome != compaction.Completed {
-		r.Writer = nil
-		return r, nil
-	}
-	r.SummarizedTurnIDs = append([]transcript.TurnID{}, comp.SummarizedTurns...)
-	r.RetainedTurnIDs = append([]transcript.TurnID{}, comp.RetainedTurns...)
-	r.PrunedItemIDs = append([]transcript.ItemID{}, comp.Pruned...)
-	r.Split, r.Items = comp.Split, &comp.Items
-	checkpoint := wholeItem(env, r.TurnID, comp.Checkpoint)
-	r.Checkpoint = &compaction.CheckpointInfo{
-		ItemID: checkpoint.ID, Version: comp.Checkpoint.Version,
-		Tokens: transcript.Tokens(comp.Checkpoint), Fidelity: comp.Fidelity,
-	}
-	return r, &transcript.Boundary{
-		Epoch: s.Transcript.Epoch() + 1, CompactionID: r.CompactionID, Covered: c.covered,
-		Checkpoint: &checkpoint, Kept: comp.Kept,
-	}
-}
-
-func measured(tokens, window int) *compaction.Measure {
-	return &compaction.Measure{Tokens: tokens, Window: optional(window), Source: transcript.Ruler}
-}
-
-// optional returns nil for a zero value: absent is null in a record.
-func optional[T comparable](v T) *T {
-	var zero T
-	if v == zero {
-		return nil
-	}
-	return &v
 }
 
 // contextMeasured reports the size of the next request after a boundary.

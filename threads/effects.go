@@ -300,9 +300,8 @@ func (a *actor) runCompaction(ctx context.Context, run compactionRun) {
 		done.verdict = compaction.Run(ctx, compaction.Job{
 			Route: run.request.Route, Writer: run.request.Writer, Input: run.input,
 			Ability: ability(sess.Compaction()),
-			Enter: func(ctx context.Context, p compaction.Phase) error {
-				failpoint.Hit("compaction/" + string(p))
-				_, err := a.send(ctx, message{cmd: enterPhase{run.id, p}})
+			Enter: func(ctx context.Context, p compaction.Phase, r compaction.Route) error {
+				_, err := a.send(ctx, message{cmd: enterPhase{run.id, p, r}})
 				return err
 			},
 			Native: func(ctx context.Context) (compaction.NativeDone, error) {

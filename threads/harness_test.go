@@ -356,4 +356,3 @@ func TestMain(m *testing.M) {
 }
 
 var errScripted = errors.New("the provider broke")
-

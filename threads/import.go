@@ -97,6 +97,25 @@ func (s *Service) imported(file *importer.Session, settings Settings) (createThr
 	return c, nil
 }
 
+// TranscriptOf returns what a session file says as a transcript in which every
+// call has its result, without making a thread of it.
+func TranscriptOf(file *importer.Session) (transcript.Transcript, error) {
+	t := file.Transcript
+	if file.Events != nil {
+		st := newState("")
+		for i, e := range file.Events {
+			p, err := Decode(events.Event{Seq: int64(i + 1), Type: e.Type, Data: e.Data})
+			if err != nil {
+				return t, fault.Wrap(fault.Invalid, err, "the export cannot be read: event %d is damaged", i+1)
+			}
+			evolve(st, int64(i+1), transcript.FromMillis(e.AtMs), p)
+		}
+		t = st.Transcript
+	}
+	t, _ = transcript.AnswerOpenCalls(t)
+	return t, nil
+}
+
 // history writes the events that a finished transcript would have caused.
 type history struct {
 	t        transcript.Transcript
@@ -180,14 +199,14 @@ func (h *history) boundary(b transcript.Boundary, turn transcript.TurnID) {
 	if n := b.Covered; n > 0 {
 		at = transcript.Millis(h.t.Items[n-1].CompletedAt)
 	}
-	rec := compaction.Record{
-		CompactionID: b.CompactionID, TurnID: turn, Trigger: compaction.TriggerImport,
-		Route: new(compaction.RouteNative), Phase: compaction.PhaseTerminal, Outcome: new(compaction.Completed),
-		Epoch: b.Epoch - 1, Ruler: transcript.Ruler, BaseSeq: int64(len(h.out)) + 1,
-		SummarizedTurnIDs: []transcript.TurnID{}, RetainedTurnIDs: []transcript.TurnID{}, PrunedItemIDs: []transcript.ItemID{},
-		Skipped: []compaction.Skip{}, Warnings: []string{},
-		Native: &compaction.NativeInfo{Form: "imported"}, RequestedAt: at, StartedAt: &at, CompletedAt: &at,
-	}
+	rec := compaction.NewRecord()
+	rec.CompactionID, rec.TurnID, rec.Trigger = b.CompactionID, turn, compaction.TriggerImport
+	rec.Epoch, rec.BaseSeq, rec.RequestedAt = b.Epoch-1, int64(len(h.out))+1, at
+	rec, _ = rec.Conclude(compaction.Verdict{
+		Outcome: compaction.Completed, Route: compaction.RouteNative,
+		Native: &compaction.NativeDone{Info: compaction.NativeInfo{Form: "imported"}},
+	}, compaction.End{At: at})
+	rec.StartedAt = &at
 	if b.Checkpoint != nil {
 		if text, err := json.Marshal(transcript.Text(b.Checkpoint.Body)); err == nil {
 			rec.Native.Disclosed = (*transcript.RawJSON)(&text)

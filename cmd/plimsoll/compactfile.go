@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/plimsoll-dev/plimsoll/threads"
 	"github.com/plimsoll-dev/plimsoll/threads/compaction"
 	"github.com/plimsoll-dev/plimsoll/threads/importer"
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
@@ -52,11 +53,14 @@ func (m *Main) openInput(path string) (io.ReadCloser, error) {
 // compactFile compacts the session in r by the same chain as the server does,
 // and folds the result by the same function.
 func compactFile(ctx context.Context, r io.Reader, opts fileOptions) (*fileCompaction, error) {
-	session, err := readSession(r)
+	session, err := importer.Read(r, importer.Limits{})
 	if err != nil {
 		return nil, fmt.Errorf("compact: %w", err)
 	}
-	tr, _ := transcript.AnswerOpenCalls(session.Transcript)
+	tr, err := threads.TranscriptOf(session)
+	if err != nil {
+		return nil, fmt.Errorf("compact: %w", err)
+	}
 	if opts.whole {
 		tr.Boundaries = nil
 	}
@@ -73,16 +77,17 @@ func compactFile(ctx context.Context, r io.Reader, opts fileOptions) (*fileCompa
 		Input: compaction.Input{
 			Entries: entries, Budget: opts.budget, Writer: opts.writer, Facts: fileFacts(session, entries),
 		},
-		Enter: func(context.Context, compaction.Phase) error { return nil },
+		Enter: func(context.Context, compaction.Phase, compaction.Route) error { return nil },
 	})
 	out := &fileCompaction{session: session, entries: entries}
-	out.record = fileRecord(session, &tr, opts, &verdict)
-	if c := verdict.Composed; c != nil && verdict.Outcome == compaction.Completed {
-		tr.Boundaries = append(tr.Boundaries, fileBoundary(&tr, out.record, c))
+	var boundary *transcript.Boundary
+	out.record, boundary = fileRecord(session, &tr, opts, verdict)
+	if boundary != nil {
+		tr.Boundaries = append(tr.Boundaries, *boundary)
 		if out.entries, err = tr.Context(tr.Epoch()); err != nil {
 			return nil, fmt.Errorf("compact: %w", err)
 		}
-		out.reanchor = c.Reanchor
+		out.reanchor = verdict.Composed.Reanchor
 	}
 	for _, e := range out.entries {
 		out.tokens += transcript.Tokens(e.Item.Body)
@@ -101,79 +106,25 @@ func fileFacts(s *importer.Session, entries []transcript.Entry) compaction.Facts
 	return facts
 }
 
-// fileBoundary is the boundary that the server would commit.
-func fileBoundary(tr *transcript.Transcript, r compaction.Record, c *compaction.Composed) transcript.Boundary {
-	at := transcript.FromMillis(r.RequestedAt)
-	return transcript.Boundary{
-		Epoch:        tr.Epoch() + 1,
-		CompactionID: r.CompactionID,
-		Covered:      len(tr.Items),
-		Checkpoint: &transcript.Item{
-			ID: r.Checkpoint.ItemID, Turn: r.TurnID, StartedAt: at, CompletedAt: at, Body: c.Checkpoint,
-		},
-		Kept: c.Kept,
-	}
-}
-
 // fileID derives an id from the file's hash.
 func fileID(s *importer.Session, what string) string {
 	return uuid.NewHash(sha256.New(), uuid.Nil, []byte(s.Hash+"\x00"+what), 8).String()
 }
 
-// fileRecord is the record of a file's compaction, in the one shape there is.
-func fileRecord(s *importer.Session, tr *transcript.Transcript, opts fileOptions, v *compaction.Verdict) compaction.Record {
+// fileRecord is the record of a file's compaction and the boundary that the
+// server would commit.
+func fileRecord(s *importer.Session, tr *transcript.Transcript, opts fileOptions, v compaction.Verdict) (compaction.Record, *transcript.Boundary) {
 	run := fmt.Sprintf("epoch %d budget %d whole %t writer %s", tr.Epoch(), opts.budget, opts.whole, opts.writer)
 	at := lastMillis(tr)
-	r := compaction.Record{
-		CompactionID: transcript.CompactionID(fileID(s, "compaction "+run)),
-		ThreadID:     transcript.ThreadID(fileID(s, "thread")),
-		TurnID:       transcript.TurnID(fileID(s, "turn "+run)),
-		Trigger:      compaction.TriggerManual,
-		Route:        &v.Route,
-		Phase:        compaction.PhaseTerminal,
-		Outcome:      &v.Outcome,
-		Code:         optional(v.Code),
-		Reason:       optional(v.Reason),
-		Remedy:       optional(v.Remedy),
-		Epoch:        tr.Epoch(),
-		Ruler:        transcript.Ruler,
-		Skipped:      append([]compaction.Skip{}, v.Skipped...),
-		Warnings:     append([]string{}, v.Warnings...),
-		RequestedAt:  at,
-		StartedAt:    &at,
-		CompletedAt:  &at,
-
-		SummarizedTurnIDs: []transcript.TurnID{},
-		RetainedTurnIDs:   []transcript.TurnID{},
-		PrunedItemIDs:     []transcript.ItemID{},
-	}
-	if c := v.Composed; c != nil {
-		fillComposed(&r, v, c)
-		if r.Checkpoint != nil {
-			r.Checkpoint.ItemID = transcript.ItemID(fileID(s, "checkpoint "+run))
-		}
-	}
-	return r
-}
-
-// fillComposed adds what a local compaction measured.
-func fillComposed(r *compaction.Record, v *compaction.Verdict, c *compaction.Composed) {
-	r.Target = &c.Target
-	r.Before = &compaction.Measure{Tokens: c.Before, Source: transcript.Ruler}
-	r.After = &compaction.Measure{Tokens: c.After, Source: transcript.Ruler}
-	if v.Outcome != compaction.Completed {
-		return
-	}
-	r.Writer = &v.Writer
-	r.SummarizedTurnIDs = append(r.SummarizedTurnIDs, c.SummarizedTurns...)
-	r.RetainedTurnIDs = append(r.RetainedTurnIDs, c.RetainedTurns...)
-	r.PrunedItemIDs = append(r.PrunedItemIDs, c.Pruned...)
-	r.Split, r.Items = c.Split, &c.Items
-	r.Checkpoint = &compaction.CheckpointInfo{
-		Version:  c.Checkpoint.Version,
-		Tokens:   transcript.Tokens(c.Checkpoint),
-		Fidelity: c.Fidelity,
-	}
+	r := compaction.NewRecord()
+	r.CompactionID = transcript.CompactionID(fileID(s, "compaction "+run))
+	r.ThreadID = transcript.ThreadID(fileID(s, "thread"))
+	r.TurnID = transcript.TurnID(fileID(s, "turn "+run))
+	r.Trigger, r.Epoch = compaction.TriggerManual, tr.Epoch()
+	r.RequestedAt, r.StartedAt = at, &at
+	return r.Conclude(v, compaction.End{
+		At: at, Checkpoint: transcript.ItemID(fileID(s, "checkpoint "+run)), Covered: len(tr.Items),
+	})
 }
 
 // lastMillis is the time of the last item that has one, 0 if none has.
@@ -184,11 +135,4 @@ func lastMillis(tr *transcript.Transcript) int64 {
 		}
 	}
 	return 0
-}
-
-func optional(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }

@@ -138,3 +138,11 @@ func recordError(r *compaction.Record) error {
 	}
 	return fmt.Errorf("compact: %s: %s", *r.Outcome, strings.Join(parts, ": "))
 }
+
+// optional is nil for nothing, as deref reads it.
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

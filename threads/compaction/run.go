@@ -29,8 +29,9 @@ type Job struct {
 	Writer  Writer
 	Ability Ability
 	Input   Input
-	// Enter makes a phase and the chosen route durable before Run goes on. An error ends the run; in
-	// phase hooking one with code fault.Denied is what a pre hook said.
+	// Enter makes a phase and the chosen route durable before Run goes on. An
+	// error ends the run; in phase hooking one with code fault.Denied is what a
+	// pre hook said.
 	Enter func(ctx context.Context, p Phase, r Route) error
 	// Native runs the provider's own compaction until its matching completion.
 	Native func(ctx context.Context) (NativeDone, error)
