@@ -25,8 +25,7 @@ func (s *Server) serveImport(w http.ResponseWriter, r *http.Request, params any)
 	if r.ContentLength == 0 {
 		return invalid("the body is empty; send the session file")
 	}
-	rc := http.NewResponseController(w)
-	body := &progress{r: http.MaxBytesReader(w, r.Body, maxImport), rc: rc, wait: s.limits.body}
+	body := &progress{r: http.MaxBytesReader(w, r.Body, maxImport), rc: http.NewResponseController(w), wait: s.limits.body}
 	result, err := s.svc.Import(r.Context(), body, threads.ImportParams{
 		Provider: p.Provider, Model: p.Model, Cwd: p.Cwd, IdempotencyKey: p.ClientRequestID,
 	})
@@ -34,9 +33,6 @@ func (s *Server) serveImport(w http.ResponseWriter, r *http.Request, params any)
 		return bodyError(w, body.err)
 	}
 	if err != nil {
-		return err
-	}
-	if err := supported(rc.SetReadDeadline(time.Time{})); err != nil {
 		return err
 	}
 	s.reply(w, r, http.StatusCreated, wireImport(s, result))

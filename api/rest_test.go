@@ -211,7 +211,13 @@ func TestARefusedCompactionIsAProblemWithItsRecord(t *testing.T) {
 		t.Errorf("problem: %s", mustEncode(t, p))
 	}
 	d.spec.value(t, "CompactStartResult", data)
-	ack := call[CompactStartResult](d, 202, "POST", "/v1/threads/"+id+"/compact", `{"route":"native"}`)
+	key := header("Idempotency-Key", "k")
+	ack := call[CompactStartResult](d, 202, "POST", "/v1/threads/"+id+"/compact", `{"route":"native"}`, key)
+	d.problem(409, "POST", "/v1/threads/"+id+"/compact", `{"route":"native","wait":true}`, key)
+	again := call[CompactStartResult](d, 202, "POST", "/v1/threads/"+id+"/compact", `{"route":"native"}`, key)
+	if again.CompactionID != ack.CompactionID || again.Compaction.Outcome == nil || *again.Compaction.Outcome != "refused" {
+		t.Errorf("the record of a refusal, without wait: %+v", again)
+	}
 	if ack.CompactionID == r.CompactionID {
 		t.Errorf("the second request got the first one's compaction")
 	}
