@@ -97,7 +97,7 @@ func (p *planner) repeated() bool {
 		return false
 	}
 	l := readLedger(p.prev[0].Body.(transcript.Checkpoint))
-	return l != nil && l.Kept == len(p.nodes) && l.Room <= p.room
+	return l != nil && l.Kept == len(p.nodes) && l.Room <= p.asked
 }
 
 // unchanged is the result that leaves the context as it is.

@@ -3,6 +3,7 @@ package compaction
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -305,7 +306,7 @@ func TestUnchangedSaysWhy(t *testing.T) {
 func TestNoBudgetMakesAContextGrow(t *testing.T) {
 	for _, words := range []string{"u a", "u", "u c1 r1", "a"} {
 		entries := script(words, 3, 900)
-		for budget := 1; budget <= tokensIn(entries); budget++ {
+		for budget := 1; budget <= tokensIn(entries); budget += 7 {
 			c := mustCompose(t, Input{Entries: entries, Budget: budget})
 			if c.After > c.Before || c.Outcome == Completed && c.After >= c.Before {
 				t.Fatalf("%s at %d: %s, %d to %d", words, budget, c.Outcome, c.Before, c.After)
@@ -404,6 +405,29 @@ func TestFormsNeverGetRicher(t *testing.T) {
 		if strings.Count(k.Text, markOpen) > 1 {
 			t.Errorf("%s was clipped twice: %.200q", k.ItemID, k.Text)
 		}
+	}
+}
+
+// P040: whatever is clipped, also again and again, every marker is complete and
+// says a size.
+func TestMarkersStayWholeOverGenerations(t *testing.T) {
+	whole := regexp.MustCompile(`\[…( \d+( of \d+)? chars(, item [^ ]+)? …)?\]`)
+	var entries []transcript.Entry
+	for g := range 5 {
+		for i := range 24 {
+			id := fmt.Sprintf("g%d-%d", g, i)
+			args := fmt.Sprintf(`{"file_path":"/w/a%d.go","old_string":%q,"new_string":%q}`, i, filler(i, 5_000), filler(i+100, 5_000))
+			entries = append(entries, withID("u"+id, g*100+i, user(filler(i, 3_000))), withID("c"+id, g*100+i, call(id, "Edit", args)),
+				withID("r"+id, g*100+i, result(id, filler(i, 9_000), i%3 == 0)), withID("a"+id, g*100+i, transcript.AgentMessage{Text: filler(i, 2_500)}))
+		}
+		c := mustCompose(t, Input{Entries: entries, Budget: 20_000 - 2_500*g})
+		for _, k := range c.Kept {
+			rest := whole.ReplaceAllString(k.Text, "")
+			if strings.Contains(rest, "[…") || strings.Contains(rest, "…]") {
+				t.Fatalf("generation %d: %s has half a marker: %q", g, k.ItemID, k.Text)
+			}
+		}
+		entries = nextContext(entries, c, fmt.Sprintf("cp-%d", g))
 	}
 }
 

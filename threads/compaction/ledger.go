@@ -36,7 +36,7 @@ type ledger struct {
 	First      transcript.ItemID     `json:"first"` // the range they come from
 	Last       transcript.ItemID     `json:"last"`
 	Kept       int                   `json:"kept"` // entries retained beside the checkpoint; their facts are in here
-	Room       int                   `json:"room"` // tokens they were made to fit into, beside the base
+	Room       int                   `json:"room"` // tokens beside the base that were asked for
 	Users      []said                `json:"users"`
 	Agent      []said                `json:"agent"`
 	Files      []fileFact            `json:"files"`
@@ -318,7 +318,7 @@ func newestSigs(old, more []string) []string {
 func (p *planner) absorb() *ledger {
 	l := *p.led
 	l.Generation++
-	l.Room = p.room
+	l.Room = p.asked
 	l.Kept = 0
 	l.Users, l.Agent, l.Names = slices.Clone(l.Users), slices.Clone(l.Agent), slices.Clone(l.Names)
 	names := newTable(l.Names, func(n nameFact) string { return n.Name })

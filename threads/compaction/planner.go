@@ -71,7 +71,8 @@ type planner struct {
 	led    *ledger            // facts up to now, the folded ones included
 	before int
 	target int
-	room   int // target − base
+	asked  int // target − base, as asked for
+	room   int // the same, perhaps raised
 	must   int // tokens of what is retained wherever the cut is
 	limit  int // tokens that the checkpoint may have
 	cut    int
@@ -105,7 +106,8 @@ func newPlanner(in Input) (*planner, error) {
 	if p.target <= 0 {
 		p.target = Target(in.Base, in.Window)
 	}
-	p.room = p.target - in.Base
+	p.asked = p.target - in.Base
+	p.room = p.asked
 	return p, nil
 }
 

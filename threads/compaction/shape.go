@@ -102,8 +102,11 @@ func (n *node) reference() transcript.ItemID {
 
 // shortArgs shows a call with each argument shortened.
 func (n *node) shortArgs(chars int) string {
-	if n.form != transcript.FormWhole || n.act == nil || len(n.act.fields) == 0 {
-		return n.piece().clip(400, 120, "")
+	switch {
+	case n.form != transcript.FormWhole && n.kind == transcript.KindToolCall:
+		return n.body // each argument was shortened then; a second cut would hit their markers
+	case n.act == nil || len(n.act.fields) == 0:
+		return n.piece().clip(2*chars, chars/2, "")
 	}
 	lines := make([]string, 0, len(n.act.fields))
 	for _, f := range n.act.fields {
@@ -120,7 +123,7 @@ func (n *node) shortArgs(chars int) string {
 // brief shows what a call was about in a few words.
 func (n *node) brief() string {
 	if n.form != transcript.FormWhole || n.act == nil {
-		return n.piece().clip(160, 0, "")
+		return oneLine(firstLine(n.body), 160)
 	}
 	s := n.act.about(160)
 	for _, d := range declarations(n.act.text, 2) {
