@@ -29,9 +29,10 @@ type Job struct {
 	Writer  Writer
 	Ability Ability
 	Input   Input
-	// Enter makes a phase durable before Run goes on. An error ends the run; in
-	// phase hooking one with code fault.Denied is what a pre hook said.
-	Enter func(ctx context.Context, p Phase) error
+	// Enter makes a phase and the chosen route durable before Run goes on. An
+	// error ends the run; in phase hooking one with code fault.Denied is what a
+	// pre hook said.
+	Enter func(ctx context.Context, p Phase, r Route) error
 	// Native runs the provider's own compaction until its matching completion.
 	Native func(ctx context.Context) (NativeDone, error)
 }
@@ -122,7 +123,7 @@ func (r *runner) enter(ctx context.Context, p Phase) bool {
 	if r.job.Enter == nil {
 		return true
 	}
-	if err := r.job.Enter(ctx, p); err != nil {
+	if err := r.job.Enter(ctx, p, r.v.Route); err != nil {
 		switch {
 		case r.interrupted(ctx):
 		case p == PhaseHooking && fault.CodeOf(err) == fault.Denied:

@@ -15,7 +15,7 @@ import (
 // phasesOf records the phases that a job enters.
 func phasesOf(job *Job) *[]Phase {
 	var entered []Phase
-	job.Enter = func(_ context.Context, p Phase) error {
+	job.Enter = func(_ context.Context, p Phase, _ Route) error {
 		entered = append(entered, p)
 		return nil
 	}
@@ -82,7 +82,7 @@ func TestRunEndsAtAFailure(t *testing.T) {
 	full := fault.New(fault.Full, "the disk is full")
 	for _, at := range []Phase{PhaseHooking, PhaseRunning, PhaseCommitting} {
 		job := Job{Route: RouteLocal, Input: longInput()}
-		job.Enter = func(_ context.Context, p Phase) error {
+		job.Enter = func(_ context.Context, p Phase, _ Route) error {
 			if p == at {
 				return full
 			}
@@ -97,7 +97,7 @@ func TestRunEndsAtAFailure(t *testing.T) {
 func TestOnlyAHookCanDeny(t *testing.T) {
 	for at, want := range map[Phase]Outcome{PhaseHooking: Denied, PhaseRunning: Failed} {
 		job := Job{Route: RouteLocal, Input: longInput()}
-		job.Enter = func(_ context.Context, p Phase) error {
+		job.Enter = func(_ context.Context, p Phase, _ Route) error {
 			if p == at {
 				return fault.New(fault.Denied, "not on a Friday")
 			}
@@ -113,7 +113,7 @@ func TestRunIsInterruptedInEveryPhase(t *testing.T) {
 	for _, at := range []Phase{PhaseHooking, PhaseRunning, PhaseCommitting} {
 		ctx, cancel := context.WithCancel(t.Context())
 		job := Job{Route: RouteLocal, Input: longInput()}
-		job.Enter = func(ctx context.Context, p Phase) error {
+		job.Enter = func(ctx context.Context, p Phase, _ Route) error {
 			if p == at {
 				cancel()
 			}
@@ -171,7 +171,7 @@ func TestRunSkipsBrokenWriters(t *testing.T) {
 func TestRunLeavesASmallContextAlone(t *testing.T) {
 	var entered []Phase
 	job := Job{Route: RouteLocal, Input: Input{Entries: script("u a", 1, 100)}}
-	job.Enter = func(_ context.Context, p Phase) error { entered = append(entered, p); return nil }
+	job.Enter = func(_ context.Context, p Phase, _ Route) error { entered = append(entered, p); return nil }
 	v := Run(t.Context(), job)
 	if v.Outcome != Unchanged || v.Code != CodeNothingToCompact || v.Composed.Kept != nil {
 		t.Errorf("got %+v", v)
