@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
@@ -253,8 +254,7 @@ func (a *actor) unread() map[transcript.ItemID]bool {
 	for _, call := range a.state.calls {
 		open[call] = true
 	}
-	for i := len(a.state.Transcript.Items) - 1; i >= 0; i-- {
-		it := a.state.Transcript.Items[i]
+	for _, it := range slices.Backward(a.state.Transcript.Items) {
 		if it.Turn != turn.ID {
 			break
 		}

@@ -278,11 +278,6 @@ func ended(turn transcript.TurnID) func(threads.Payload) bool {
 	}
 }
 
-func terminal(p threads.Payload) bool {
-	u, ok := p.(threads.CompactionUpdated)
-	return ok && u.Record.Terminal()
-}
-
 // log is the thread's events, one a line, without ids and times.
 func (b *bench) log(id transcript.ThreadID) string {
 	return strings.Join(describe(b.payloads(id)), "\n")

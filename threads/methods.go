@@ -62,7 +62,7 @@ func (s *Service) create(ctx context.Context, c createThread, method, key, hash 
 func derivedID(parts ...string) transcript.ThreadID {
 	h := sha256.New()
 	for _, p := range parts {
-		fmt.Fprintf(h, "%d:%s", len(p), p)
+		h.Write(fmt.Appendf(nil, "%d:%s", len(p), p))
 	}
 	u := uuid.UUID(h.Sum(nil)[:16])
 	u[6], u[8] = u[6]&0x0f|0x80, u[8]&0x3f|0x80
