@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -342,6 +343,40 @@ func TestRow56APanicRevealsNothing(t *testing.T) {
 	if !strings.Contains(log.String(), p.RequestID) || !strings.Contains(log.String(), "secret of the house") {
 		t.Errorf("the log does not tell: %s", log)
 	}
+}
+
+// Half an answer must not look like a whole one.
+func TestAPanicInsideAnAnswerCutsTheConnection(t *testing.T) {
+	s := New(Options{})
+	boom := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if _, err := io.WriteString(w, `{"half":`); err != nil {
+			t.Error(err)
+		}
+		panic("late")
+	})
+	rec := httptest.NewRecorder()
+	defer func() {
+		if err, ok := recover().(error); !ok || !errors.Is(err, http.ErrAbortHandler) || rec.Body.String() != `{"half":` {
+			t.Errorf("recovered %v, sent %q", err, rec.Body)
+		}
+	}()
+	s.chain(boom).ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/v1/threads", nil))
+}
+
+// Who declares too much is told so before sending it.
+func TestADeclaredLengthIsRefusedUnread(t *testing.T) {
+	inBubble(t, func(t *testing.T, d *door) {
+		for target, limit := range map[string]int{"/v1/threads": maxBody, "/v1/imports": maxImport} {
+			media := map[bool]string{true: jsonType, false: ndjsonType}[limit == maxBody]
+			c := d.dialRaw()
+			start := time.Now()
+			<-send(c, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n", target, testToken, media, limit+1))
+			if status, closes, body := readAnswer(t, c); status != http.StatusRequestEntityTooLarge || !closes || time.Since(start) > 0 {
+				t.Errorf("%s: status %d, close %v, after %v: %s", target, status, closes, time.Since(start), body)
+			}
+			c.Close()
+		}
+	})
 }
 
 func TestAnUnknownErrorRevealsNothing(t *testing.T) {

@@ -54,6 +54,22 @@ func TestRow48AReaderThatNeverReadsIsClosed(t *testing.T) {
 	})
 }
 
+// Serve returns when nothing is left of its streams, also of one whose client does
+// not take its end.
+func TestServeWaitsForItsStreams(t *testing.T) {
+	inBubble(t, func(t *testing.T, d *door) {
+		id := d.newThread("offline")
+		c := d.dialRaw()
+		<-send(c, fmt.Sprintf("GET /v1/threads/%s/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", id, testToken))
+		synctest.Wait() // the stream is stuck in its first write
+		d.client.CloseIdleConnections()
+		d.stop()
+		if _, err := c.Write([]byte("x")); err == nil {
+			t.Error("the stream has its connection after Serve returned")
+		}
+	})
+}
+
 // rawStream sends a raw GET of a stream and returns what came until the end.
 func (d *door) rawStream(proto, id string) string {
 	d.t.Helper()
