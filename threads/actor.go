@@ -106,13 +106,15 @@ func (a *actor) tell(cmd command) {
 	}
 }
 
-// loop is the actor's goroutine. It ends when the thread was idle for long
-// enough, was deleted, failed, or the service closes.
-func (a *actor) loop() {
+// loop is the actor's goroutine. It calls ready once what was left open is ended.
+// It ends when the thread was idle for long enough, was deleted, failed, or the
+// service closes.
+func (a *actor) loop(ready func()) {
 	defer close(a.gone)
 	defer a.svc.forget(a) // not before leave: the thread is not loaded twice
 	defer a.leave()
 	a.resume()
+	ready()
 	closing := a.svc.closing
 	for !a.done() {
 		select {

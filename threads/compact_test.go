@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,6 +12,7 @@ import (
 	"github.com/plimsoll-dev/plimsoll/adapters"
 	"github.com/plimsoll-dev/plimsoll/threads"
 	"github.com/plimsoll-dev/plimsoll/threads/compaction"
+	"github.com/plimsoll-dev/plimsoll/threads/failpoint"
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
 
@@ -213,6 +215,91 @@ func TestCompactionAskedForInTheLastStepRunsAfterTheTurnAndBeforeTheQueue(t *tes
 	rec, _ := b.svc.ReadCompaction(t.Context(), id, comp.Record.CompactionID)
 	if rec.TurnID == ack.Turn.ID || rec.TurnID == queued.Turn.ID {
 		t.Error("the compaction is no turn of its own")
+	}
+}
+
+// holdAt stops the next compaction at a failpoint. reached is closed when it is
+// there; calling release lets it go on.
+func holdAt(t *testing.T, point string) (reached chan struct{}, release func()) {
+	t.Helper()
+	reached, held := make(chan struct{}), make(chan struct{})
+	var once, free sync.Once
+	disarm := failpoint.Arm(func(name string) {
+		if name == point {
+			once.Do(func() { close(reached) })
+			<-held
+		}
+	})
+	release = func() { free.Do(func() { close(held) }) }
+	t.Cleanup(func() { disarm(); release() })
+	return reached, release
+}
+
+func TestInputDuringACompactionIsQueuedAndRunsOnceAfterIt(t *testing.T) {
+	b := newBench(t)
+	id := b.laden()
+	reached, release := holdAt(t, "compaction/running")
+	comp, err := b.svc.StartCompaction(t.Context(), threads.CompactParams{Thread: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-reached
+	again, err := b.svc.StartCompaction(t.Context(), threads.CompactParams{Thread: id})
+	if err != nil || again.Record.CompactionID != comp.Record.CompactionID {
+		t.Errorf("a second start: %s, %v, want the one that runs", again.Record.CompactionID, err)
+	}
+	var turns []transcript.TurnID
+	for _, mode := range []threads.InputMode{threads.ModeQueue, threads.ModeSteer} {
+		ack, err := b.svc.StartTurn(t.Context(), threads.StartTurnParams{Thread: id, Mode: mode, Input: transcript.TextParts("during, " + string(mode))})
+		if err != nil || !ack.Queued || ack.Steered {
+			t.Errorf("input in mode %s during a compaction: %+v, %v, want it queued", mode, ack, err)
+		}
+		turns = append(turns, ack.Turn.ID)
+	}
+	release()
+	for i, mode := range []string{"queue", "steer"} {
+		r := b.request()
+		if got := r.texts(); got[len(got)-1] != "userMessage: during, "+mode || !strings.HasPrefix(got[0], "checkpoint") {
+			t.Errorf("request %d begins with %q and ends with %q", i, clip(got[0]), got[len(got)-1])
+		}
+		r.answer(t, "ok")
+		b.await(id, ended(turns[i]))
+	}
+}
+
+func TestInterruptDuringACompactionLeavesTheContextAsItWas(t *testing.T) {
+	for _, point := range []string{"compaction/hooking", "compaction/running", "compaction/committing"} {
+		t.Run(point, func(t *testing.T) {
+			b := newBench(t)
+			id := b.laden()
+			before, err := b.svc.ReadContext(t.Context(), id, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			reached, release := holdAt(t, point)
+			comp, err := b.svc.StartCompaction(t.Context(), threads.CompactParams{Thread: id})
+			if err != nil {
+				t.Fatal(err)
+			}
+			<-reached
+			if err := b.svc.InterruptTurn(t.Context(), id, comp.Record.TurnID); err != nil {
+				t.Fatal(err)
+			}
+			release()
+			done := b.await(id, ended(comp.Record.TurnID)).(threads.TurnCompleted)
+			rec, err := b.svc.ReadCompaction(t.Context(), id, comp.Record.CompactionID)
+			if err != nil || *rec.Outcome != compaction.Interrupted || done.Turn.Status != transcript.TurnInterrupted {
+				t.Errorf("turn %s, record %s, %v", done.Turn.Status, mustJSON(t, rec), err)
+			}
+			after, err := b.svc.ReadContext(t.Context(), id, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(before.Entries, after.Entries); diff != "" {
+				t.Errorf("the context changed:\n%s", diff)
+			}
+			b.turn(id, "go on", "yes")
+		})
 	}
 }
 

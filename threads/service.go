@@ -212,8 +212,7 @@ func (s *Service) load(id transcript.ThreadID, sl *slot, create bool) {
 		idle: time.NewTimer(s.cfg.IdleAfter),
 	}
 	sl.a = a
-	close(sl.ready)
-	a.loop()
+	a.loop(func() { close(sl.ready) })
 }
 
 // forget takes an actor out of the table, if it is still the one in it.

@@ -193,7 +193,7 @@ func TestInterruptTakesAQueuedInputOut(t *testing.T) {
 // deaf is a session that hears neither Interrupt nor ctx.
 type deaf struct {
 	adapters.Session
-	release chan struct{}
+	release chan struct{} // sent to when Run begins, closed when it may end
 }
 
 type deafAdapter struct {
@@ -207,19 +207,20 @@ func (d deafAdapter) Open(ctx context.Context, p adapters.OpenParams) (adapters.
 }
 
 func (d deaf) Run(context.Context, adapters.TurnInput, adapters.Host) (adapters.End, error) {
+	d.release <- struct{}{}
 	<-d.release
 	return adapters.End{}, nil
 }
 
 func TestSessionThatDoesNotStopIsAbandoned(t *testing.T) {
-	release := make(chan struct{})
 	synctest.Test(t, func(t *testing.T) {
-		release = make(chan struct{})
+		release := make(chan struct{})
 		b := newBench(t, func(c *threads.Config) {
 			c.Providers[0].Adapter = deafAdapter{c.Providers[0].Adapter, release}
 		})
 		id := b.create()
 		ack := b.start(id, "hello?")
+		<-release
 		began := time.Now()
 		if err := b.svc.InterruptTurn(t.Context(), id, ack.Turn.ID); err != nil {
 			t.Fatal(err)
