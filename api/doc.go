@@ -8,7 +8,7 @@
 // Guarantees:
 //
 //   - A request reaches a method only with a known Host, no or a listed Origin,
-//     the right token (a private unix socket needs none of the three), and
+//     the right token (a private unix socket needs neither Host nor token), and
 //     parameters that are exactly of the method's type: no unknown member, no
 //     member twice, no wrong type is ever let through or guessed at.
 //   - Every error is application/problem+json and names what was wrong and what
