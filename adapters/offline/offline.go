@@ -3,8 +3,15 @@
 // passages of its context that match it, each with where it came from, and says
 // so when there are none. So one sees what a compaction kept and what it dropped.
 //
-// It understands nothing. It matches words: case, plural endings, the parts of
-// identifiers, and pairs of characters where a script has no spaces.
+// Each clause of a question is answered on its own, with the passages that
+// complement each other; what the user said goes before what was printed, and what
+// the user said last before what it replaces. A clause about the plan gets the
+// steps of the newest one. An answer has about 600 tokens at most, and takes time
+// linear in the context.
+//
+// It understands nothing. It matches words: case, plural endings, a few words that
+// say nearly the same, the parts of identifiers, and pairs of characters where a
+// script has no spaces.
 package offline
 
 import (

@@ -120,12 +120,12 @@ func TestAnswers(t *testing.T) {
 				user("The deploy key is in the vault."), user("The deploy key has four digits."), user("The deploy key is old."),
 				user("Our giraffe likes acacia leaves."), user("Where do the eagles eat?"),
 			},
-			want: []string{"deploy key", "acacia", "deploy key"},
+			want: []string{"Where is the deploy key:", "- your message: \"The deploy key", "what does the giraffe eat:", "acacia"},
 		},
 		{
-			name: "the rest of the question decides between equals", ask: "which limit is used, in the scheduler?",
-			bodies: []transcript.Body{result("1", "limit of the scheduler: 5 used"), result("2", "limit of the parser: 9 used")},
-			want:   []string{"scheduler: 5", "parser: 9"},
+			name: "the rest of the question decides between equals", ask: "is the scheduler slow, and which limit is used?",
+			bodies: []transcript.Body{user("the scheduler is slow"), result("1", "limit of the scheduler: 5 used"), result("2", "limit of the parser: 9 used")},
+			want:   []string{"which limit is used:", "scheduler: 5"}, never: []string{"parser"},
 		},
 		{
 			name: "the user decides between equals", ask: "which port is open?",

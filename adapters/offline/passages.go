@@ -8,31 +8,52 @@ import (
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
 
-// maxPassage is the length of a passage, in bytes. A longer line is cut at the
-// ends of its sentences, or where it must be.
-const maxPassage = 360
+// The length of a passage, in bytes: a longer line is cut at the ends of its
+// sentences, or where it must be. What the user said is quoted at more length,
+// with the sentence before the cut if that is a short one.
+const (
+	maxPassage     = 360
+	maxUserPassage = 480
+	maxOverlap     = 120
+	shortItem      = 60 // a list item up to this length is quoted with the next one
+)
 
 // passage is a piece of an entry that can be quoted.
 type passage struct {
-	text   string
-	under  string  // the heading above it; it counts for the search, but less
-	from   string  // where it came from, in words for the reader
-	prose  bool    // written for people, not the output of a program
-	order  int     // its place among all passages
-	weight float64 // how far its source is to be trusted
+	text    string
+	beside  string  // the next item of a list, quoted with it but not searched
+	under   string  // the heading above it; it counts for the search, but less
+	from    string  // where it came from, in words for the reader
+	prose   bool    // written for people, not the output of a program
+	user    bool    // in the user's own words
+	asks    bool    // is a question itself
+	order   int     // its place among all passages
+	earlier bool    // the user said something else about it later
+	weight  float64 // how far its source is to be trusted
 }
 
-// Weights of sources. What the user said decides; what the model said before
-// repeats the others; a question is no answer to itself.
+// Weights of sources. What the user said decides, then what was noted; what the
+// model said before repeats the others; a question is no answer to itself, and a
+// plan that a newer one replaced is none at all.
 const (
-	weightUser     = 1.25
+	weightUser     = 1.4
+	weightNotes    = 1.15
 	weightSource   = 1.0
 	weightOwnWords = 0.6
 	weightQuestion = 0.2
+	weightOldPlan  = 0.2
 )
 
+// quote is the passage as it is quoted.
+func (p *passage) quote() string {
+	if p.beside == "" {
+		return p.text
+	}
+	return p.text + " " + p.beside
+}
+
 // passages cuts the entries other than the question into passages.
-func passages(entries []transcript.Entry, question int, say phrases) []passage {
+func passages(entries []transcript.Entry, question int, now *plan, say phrases) []passage {
 	tools := map[transcript.CallID]string{}
 	for _, e := range entries {
 		if c, is := e.Item.Body.(transcript.ToolCall); is {
@@ -45,14 +66,21 @@ func passages(entries []transcript.Entry, question int, say phrases) []passage {
 		if i == question || e.Form == transcript.FormStub || from == "" {
 			continue
 		}
+		if isPlan(e.Item.Body) && (now == nil || now.item != e.Item.ID) {
+			weight = weightOldPlan
+		}
 		kind := e.Item.Body.Kind()
-		prose := isProse(kind)
-		split(transcript.Text(e.Item.Body), prose, func(text, under string) {
-			w := weight
-			if kind == transcript.KindUserMessage && isQuestion(text) {
+		prose, user := isProse(kind), kind == transcript.KindUserMessage
+		first := len(out)
+		cutText(transcript.Text(e.Item.Body), prose, user, func(text, under string) {
+			w, asks := weight, user && isQuestion(text)
+			if asks {
 				w = weightQuestion
 			}
-			out = append(out, passage{text: text, under: under, from: from, prose: prose, order: len(out), weight: w})
+			if last := len(out) - 1; user && last >= first && isShortItem(out[last].text) && isItem(text) {
+				out[last].beside = text
+			}
+			out = append(out, passage{text: text, under: under, from: from, prose: prose, user: user, asks: asks, order: len(out), weight: w})
 		})
 	}
 	return out
@@ -79,11 +107,11 @@ func source(b transcript.Body, tools map[transcript.CallID]string, say phrases) 
 	case transcript.FileChange:
 		return say.change, weightSource
 	case transcript.Plan:
-		return say.plan, weightSource
+		return say.plan, weightNotes
 	case transcript.Notice:
-		return say.notice + b.Source, weightSource
+		return say.notice + b.Source, weightNotes
 	case transcript.Checkpoint:
-		return say.checkpoint, weightSource
+		return say.checkpoint, weightNotes
 	}
 	return "", 0 // images, markers and what only its origin understands
 }
@@ -100,20 +128,37 @@ func isProse(k transcript.Kind) bool {
 	}
 }
 
-// isQuestion reports whether a text asks.
-func isQuestion(text string) bool {
-	return strings.HasSuffix(text, "?") || strings.HasSuffix(text, "？")
+// isPlan reports whether an item keeps a plan.
+func isPlan(b transcript.Body) bool {
+	c, is := b.(transcript.ToolCall)
+	return b.Kind() == transcript.KindPlan || is && len(callSteps(c)) > 0
 }
 
-// split calls f with the passages of a text: its lines, long ones cut, each with
+// isQuestion reports whether a text asks and does nothing else.
+func isQuestion(text string) bool {
+	return (strings.HasSuffix(text, "?") || strings.HasSuffix(text, "？")) && len(sentences(text)) == 1
+}
+
+// isItem reports whether a line is an item of a list.
+func isItem(line string) bool {
+	rest := strings.TrimLeft(line, "0123456789")
+	if len(rest) < len(line) {
+		return strings.HasPrefix(rest, ". ") || strings.HasPrefix(rest, ") ")
+	}
+	return strings.HasPrefix(line, "- ") || strings.HasPrefix(line, "* ") || strings.HasPrefix(line, "• ")
+}
+
+func isShortItem(line string) bool { return len(line) <= shortItem && isItem(line) }
+
+// cutText calls f with the passages of a text: its lines, long ones cut, each with
 // the heading above it. A chapter lasts until the next one; any other heading
 // until an empty line, not counting one directly below it. A heading with
 // nothing below it is a passage itself.
-func split(text string, prose bool, f func(text, under string)) {
+func cutText(text string, prose, user bool, f func(text, under string)) {
 	chapter, heading, used := "", "", true
 	end := func() {
 		if heading != "" && !used {
-			cutLine(heading, chapter, f)
+			cutLine(heading, chapter, user, f)
 		}
 		heading, used = "", true
 	}
@@ -138,7 +183,7 @@ func split(text string, prose bool, f func(text, under string)) {
 			if under == "" {
 				under = chapter
 			}
-			cutLine(line, under, f)
+			cutLine(line, under, user, f)
 		}
 	}
 	end()
@@ -151,19 +196,42 @@ func isHeading(line string) bool {
 }
 
 // cutLine cuts a line that is too long for one passage.
-func cutLine(line, under string, f func(text, under string)) {
-	for len(line) > maxPassage {
-		n := maxPassage
+func cutLine(line, under string, user bool, f func(text, under string)) {
+	limit := maxPassage
+	if user {
+		limit = maxUserPassage
+	}
+	for len(line) > limit {
+		n := limit
 		for !utf8.RuneStart(line[n]) {
 			n--
 		}
 		n = sentenceEnd(line[:n])
-		f(strings.TrimSpace(line[:n]), under)
+		text := strings.TrimSpace(line[:n])
+		f(text, under)
+		if user {
+			n = overlap(line[:n])
+		}
 		line = strings.TrimSpace(line[n:])
 	}
 	if line != "" {
 		f(line, under)
 	}
+}
+
+// overlap returns where the last sentence of s begins, if it is a short one and
+// not the only one, else the end of s.
+func overlap(s string) int {
+	body := strings.TrimRightFunc(s, func(r rune) bool { return !inName(r) })
+	if start := sentenceEnd(body); start > len(s)/2 && len(s)-start <= maxOverlap && isSentenceEnd(body[:start]) {
+		return start
+	}
+	return len(s)
+}
+
+func isSentenceEnd(s string) bool {
+	r, _ := utf8.DecodeLastRuneInString(s)
+	return strings.ContainsRune(".!?;。！？；", r)
 }
 
 // sentenceEnd returns where to cut s: after its last sentence, else after its

@@ -8,25 +8,19 @@ import (
 	"unicode"
 )
 
-// What limits an answer.
+// What limits a search.
 const (
-	maxTerms   = 48   // words of a question that are looked for, the rarest ones
-	maxClauses = 6    // parts of a question that are answered on their own
-	maxQuotes  = 8    // passages of an answer
-	minScore   = 0.35 // of the best passage's score for the same clause
+	maxTerms      = 48 // words of a question that are looked for, the rarest ones
+	maxCandidates = 24 // passages that are compared with each other, of a clause
 )
 
-// BM25. The length of a passage counts less than usual: prose has longer lines
-// than logs, and it is the prose that answers.
+// BM25. The length of a passage counts less than usual, and at most so much: prose
+// has longer lines than logs, and it is the prose that answers.
 const (
-	bm25K = 1.2
-	bm25B = 0.3
+	bm25K      = 1.2
+	bm25B      = 0.3
+	longestFor = 2.5 // average passages
 )
-
-// sameWords is the share of common words from which on two lines of output say
-// the same: a test that passed again, after another time. In prose another number
-// is another fact.
-const sameWords = 0.5
 
 // How much a word counts that is not in the passage itself but in the heading
 // above it, and one that is not in the clause but elsewhere in the question.
@@ -35,52 +29,16 @@ const (
 	otherClause = 0.3
 )
 
-// A query is what is looked for: the words of a question, numbered, and which of
-// them each of its clauses has.
-type query struct {
-	terms   map[string]int
-	clauses []map[int]bool
-}
+// How much more the newest passage is worth than the oldest one. What the user
+// said last holds; a file that was read last is not more to the point.
+const (
+	recentUser   = 0.3
+	recentOthers = 0.1
+)
 
-// newQuery reads a question. Stop words are left out, unless there is nothing
-// else.
-func newQuery(question string) query {
-	topical := func(w string) bool { return !stopWords[w] }
-	if q := read(question, topical); len(q.terms) > 0 {
-		return q
-	}
-	return read(question, func(string) bool { return true })
-}
-
-func read(question string, keep func(string) bool) query {
-	q := query{terms: map[string]int{}}
-	for clause := range strings.FieldsFuncSeq(question, func(r rune) bool { return strings.ContainsRune(",;?!，；？！。\n", r) }) {
-		in := map[int]bool{}
-		words(clause, func(w []byte) {
-			if !keep(string(w)) {
-				return
-			}
-			in[q.term(string(w))] = true
-			if k, is := kin[string(w)]; is {
-				in[q.term(k)] = true
-			}
-		})
-		if len(in) > 0 {
-			q.clauses = append(q.clauses, in)
-		}
-	}
-	return q
-}
-
-// term returns the number of a word.
-func (q query) term(w string) int {
-	t, known := q.terms[w]
-	if !known {
-		t = len(q.terms)
-		q.terms[w] = t
-	}
-	return t
-}
+// onlyNames is what a line of output counts that repeats an identifier and says
+// nothing about it, such as the name of a test that ran.
+const onlyNames = 0.25
 
 // A match is a passage that has words of the question.
 type match struct {
@@ -88,19 +46,21 @@ type match struct {
 	length int
 	counts []float64 // how often it has each term
 	headed bool      // its heading has one
+	score  float64   // for the clause
+	said   said      // of the quote, if it was ranked
 }
 
 // count counts the terms of a passage and its heading.
-func (m *match) count(want map[string]int) {
-	add := func(w []byte, n float64) bool {
-		t, is := want[string(w)]
+func (m *match) count(q *query) {
+	add := func(w []byte, n float64) (exact bool) {
+		h, is := q.terms[string(w)]
 		if is {
 			if m.counts == nil {
-				m.counts = make([]float64, len(want))
+				m.counts = make([]float64, q.size)
 			}
-			m.counts[t] += n
+			m.counts[h.term] += n * h.n
 		}
-		return is
+		return is && h.n == 1
 	}
 	words(m.text, func(w []byte) {
 		m.length++
@@ -111,21 +71,42 @@ func (m *match) count(want map[string]int) {
 	})
 }
 
-// found is the outcome of a search.
-type found struct {
-	best    []match  // best first, the clauses taking turns
-	missing []string // words of the question, as written, that are nowhere
+// repeatsName reports whether all that a line of output has of the clause is one
+// identifier, without a value and with little around it.
+func repeatsName(line string, q *query, clause map[int]bool) bool {
+	name, others := "", 0
+	for run := range strings.FieldsFuncSeq(line, func(r rune) bool { return !inName(r) }) {
+		parts, has := 0, false
+		words(run, func(w []byte) {
+			h, is := q.terms[string(w)]
+			parts, has = parts+1, has || is && clause[h.term]
+		})
+		switch {
+		case has && (parts < 2 || name != "" && name != run):
+			return false
+		case has:
+			name = run
+		case len(run) > 1:
+			others++
+		}
+	}
+	if name == "" || others > 3 {
+		return false
+	}
+	_, after, _ := strings.Cut(line, name)
+	after = strings.TrimLeft(after, " \t\"'`")
+	return !strings.HasPrefix(after, "=") && !strings.HasPrefix(after, ":")
 }
 
-// search ranks the passages that have words of the question.
-func search(ps []passage, question string) found {
-	q := newQuery(question)
-	seen := make([]int, len(q.terms)) // for each term the number of passages that have it
+// search ranks for each clause the passages that have words of it. It also returns
+// the words of the question, as written, that are nowhere.
+func search(ps []passage, q *query, question string) (ranked [][]match, missing []string) {
+	seen := make([]int, q.size) // for each term the number of passages that have it
 	var matches []match
 	total := 0
 	for _, p := range ps {
 		m := match{passage: p}
-		m.count(q.terms)
+		m.count(q)
 		total += m.length
 		for t, n := range m.counts {
 			if n > 0 {
@@ -137,11 +118,11 @@ func search(ps []passage, question string) found {
 		}
 	}
 	s := scale{idf: weigh(seen, len(ps)), average: float64(total) / float64(max(len(ps), 1)), passages: len(ps)}
-	var ranked [][]match
-	for _, clause := range q.clauses[:min(len(q.clauses), maxClauses)] {
-		ranked = append(ranked, s.rank(matches, clause))
+	asked := normal(question)
+	for _, c := range q.clauses {
+		ranked = append(ranked, s.rank(matches, q, c.terms, asked))
 	}
-	return found{choose(ranked, question), missing(question, q.terms, seen)}
+	return ranked, unseen(question, q, seen)
 }
 
 // A scale is what the score of a passage depends on besides the passage.
@@ -171,120 +152,88 @@ func weigh(seen []int, passages int) []float64 {
 	return idf
 }
 
-// rank orders the matches of a clause, best first, as far as they are worth
-// quoting beside the best one.
-func (s scale) rank(matches []match, clause map[int]bool) []match {
-	type scored struct {
-		match
-		score float64
-	}
-	var all []scored
+// rank orders the best matches of a clause, best first, newest first among equals.
+// What is part of the question answers nothing. The counts of the matches it
+// returns are the shares of the clause that they cover.
+func (s scale) rank(matches []match, q *query, clause map[int]bool, asked string) []match {
+	var all []match
 	for _, m := range matches {
-		if score := s.score(m, clause); score > 0 {
-			all = append(all, scored{m, score})
+		if m.score = s.score(m, clause); m.score == 0 {
+			continue
 		}
+		if !m.prose && repeatsName(m.text, q, clause) {
+			m.score *= onlyNames
+		}
+		all = append(all, m)
 	}
-	slices.SortStableFunc(all, func(a, b scored) int { return cmp.Compare(b.score, a.score) })
-	var out []match
+	slices.SortFunc(all, byScore)
+	out := make([]match, 0, maxCandidates)
 	for _, m := range all {
-		if m.score < minScore*all[0].score {
+		if len(out) == maxCandidates {
 			break
 		}
-		out = append(out, m.match)
+		if !strings.Contains(asked, normal(m.text)) {
+			m.counts, m.said = s.shares(m, clause), newSaid(m.quote(), m.from, m.prose)
+			out = append(out, m)
+		}
 	}
+	newestFirst(out, q, clause)
 	return out
 }
 
+// byScore puts the better passage first, the newer one of equals.
+func byScore(a, b match) int { return cmp.Or(cmp.Compare(b.score, a.score), b.order-a.order) }
+
 // score is BM25 times the share of the clause that is covered, so that one common
-// word makes no answer. The newer of two equal passages wins. The terms are added
-// up in their order, so that the sum is the same on every run.
+// word makes no answer. The terms are added up in their order, so that the sum is
+// the same on every run.
 func (s scale) score(m match, clause map[int]bool) float64 {
+	long := min(float64(m.length)/s.average, longestFor)
 	sum, covered, all := 0.0, 0.0, 0.0
 	for t, idf := range s.idf {
 		n := m.counts[t]
-		gain := idf * n * (bm25K + 1) / (n + bm25K*(1-bm25B+bm25B*float64(m.length)/s.average))
+		gain := idf * n * (bm25K + 1) / (n + bm25K*(1-bm25B+bm25B*long))
 		if !clause[t] {
 			sum += otherClause * gain
 			continue
 		}
 		all += idf
-		if n > 0 {
-			covered += idf
-			sum += gain
-		}
+		covered += idf * min(n, 1)
+		sum += gain
 	}
 	if covered == 0 {
 		return 0
 	}
-	age := 1 + 0.1*float64(m.order)/float64(s.passages)
-	return sum * covered / all * m.weight * age
+	recent := recentOthers
+	if m.user {
+		recent = recentUser
+	}
+	return sum * covered / all * m.weight * (1 + recent*float64(m.order)/float64(s.passages))
 }
 
-// choose takes the best matches that say something new, of each clause in turn. A
-// passage that is part of the question, or repeats one that was taken, says
-// nothing new.
-func choose(ranked [][]match, question string) []match {
-	asked := normal(question)
-	var best []match
-	var taken []said
-	next := func(list []match) (rest []match, took bool) {
-		for i, m := range list {
-			s := newSaid(m)
-			if strings.Contains(asked, normal(m.text)) || slices.ContainsFunc(taken, s.same) {
-				continue
-			}
-			taken, best = append(taken, s), append(best, m)
-			return list[i+1:], true
-		}
-		return nil, false
-	}
-	for more := true; more; {
-		more = false
-		for c := range ranked {
-			if len(best) == maxQuotes {
-				return best
-			}
-			var took bool
-			ranked[c], took = next(ranked[c])
-			more = more || took
+// shares returns for each term how much of the clause it covers in the passage.
+func (s scale) shares(m match, clause map[int]bool) []float64 {
+	all := 0.0
+	for t, idf := range s.idf {
+		if clause[t] {
+			all += idf
 		}
 	}
-	return best
-}
-
-// said is what makes two passages the same.
-type said struct {
-	words map[string]bool
-	prose bool
-}
-
-func newSaid(m match) said {
-	s := said{map[string]bool{}, m.prose}
-	words(m.text, func(w []byte) { s.words[string(w)] = true })
-	return s
-}
-
-// same reports whether one of two passages has all the words of the other, or
-// both are output with most words in common.
-func (s said) same(t said) bool {
-	common := 0
-	for w := range s.words {
-		if t.words[w] {
-			common++
+	out := make([]float64, len(s.idf))
+	for t, idf := range s.idf {
+		if clause[t] {
+			out[t] = idf * min(m.counts[t], 1) / all
 		}
 	}
-	if common == min(len(s.words), len(t.words)) {
-		return true
-	}
-	return !s.prose && !t.prose && float64(common) > sameWords*float64(len(s.words)+len(t.words)-common)
+	return out
 }
 
 // normal is a text without regard to case and spaces.
 func normal(s string) string { return strings.Join(strings.Fields(strings.ToLower(s)), " ") }
 
-// missing returns the words of the question, as the user wrote them, of which no
+// unseen returns the words of the question, as the user wrote them, of which no
 // part was seen.
-func missing(question string, want map[string]int, seen []int) []string {
+func unseen(question string, q *query, seen []int) []string {
 	var out []string
 	for field := range strings.FieldsFuncSeq(question, func(r rune) bool {
 		return unicode.IsSpace(r) || strings.ContainsRune(",;:!?\"“”‘’()[]{}<>，。；：！？、「」『』（）`", r)
@@ -292,9 +241,9 @@ func missing(question string, want map[string]int, seen []int) []string {
 		field = strings.Trim(field, ".'*-/")
 		wanted, got := false, false
 		words(field, func(w []byte) {
-			t, is := want[string(w)]
-			wanted = wanted || is
-			got = got || is && seen[t] > 0
+			h, is := q.terms[string(w)]
+			wanted = wanted || is && h.n == 1
+			got = got || is && seen[h.term] > 0
 		})
 		if wanted && !got && !slices.Contains(out, field) {
 			out = append(out, field)

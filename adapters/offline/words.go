@@ -165,9 +165,49 @@ var stopWords = func() map[string]bool {
 	return set
 }()
 
-// kin are words by which people ask for the statuses of a plan, which are written
-// in the words of its format. Both sides are as words passes them on.
-var kin = map[string]string{
-	"open": "pend", "outstand": "pend", "remain": "pend", "unfinish": "pend", "todo": "pend", "待办": "pend", "未完": "pend",
-	"done": "complet", "finish": "complet", "完成": "complet",
-}
+// kindred are words that say nearly the same, in the languages of the stop words:
+// users ask for the folder and wrote "directory". They are compared after stem;
+// the Chinese ones as pairs.
+var kindred = func() [][]string {
+	var out [][]string
+	for _, list := range []string{
+		`keep keeps kept stay stays stayed remain remains unchanged stable same preserve preserved retain constant
+		bleiben bleibt behalten unverändert stabil gleich 保持 不变 不變 稳定 穩定`,
+		`change changed modify edit alter touch touched rewrite ändern geändert anfassen angefasst verändern 修改 更改 改动 變更`,
+		`must never always forbidden forbid required mandatory muss müssen darf dürfen nie niemals immer verboten 必须 必須 不能 不要 不得 禁止 务必`,
+		`folder directory dir ordner verzeichnis dossier répertoire carpeta pasta 目录 目錄 件夹`,
+		`open opened pending outstanding unfinished todo offen offene ausstehend 待办 未完`,
+		`done complete completed finish finished fertig erledigt 完成`,
+		`error errors fehler erreur 错误 錯誤`,
+		`fail failed failing failure broken fehlgeschlagen 失败 失敗`,
+		`delete deleted remove removed drop dropped erase löschen entfernen 删除 刪除 移除`,
+		`decide decided decision entschieden entscheidung 决定 決定`,
+		`maximum max most höchstens maximal 最大 最多`,
+		`minimum min least mindestens minimal 最小 最少`,
+	} {
+		seen := map[string]bool{}
+		var group []string
+		for w := range strings.FieldsSeq(list) {
+			if k := string(stem([]byte(w))); !seen[k] {
+				seen[k] = true
+				group = append(group, k)
+			}
+		}
+		out = append(out, group)
+	}
+	return out
+}()
+
+// kinCounts is what a kindred word counts beside the word itself.
+const kinCounts = 0.6
+
+// kin has the group of each kindred word.
+var kin = func() map[string]int {
+	out := map[string]int{}
+	for g, list := range kindred {
+		for _, w := range list {
+			out[w] = g
+		}
+	}
+	return out
+}()
