@@ -65,8 +65,8 @@ func (o *sse) begin() error {
 	return o.flush()
 }
 
-// send writes a message. A replay is written in large pieces; stream/live, which
-// always follows it, flushes.
+// send writes a message. What belongs together, the events of a commit or of a
+// replay, is sent together; stream/live, which always follows a replay, flushes.
 func (o *sse) send(m events.Message) error {
 	var err error
 	switch m.Kind {
@@ -84,7 +84,7 @@ func (o *sse) send(m events.Message) error {
 	case events.KindHeartbeat:
 		o.buf = append(o.buf, ": hb\n\n"...)
 	}
-	if err != nil || !o.live && len(o.buf) < replayBuffer {
+	if err != nil || (m.More || !o.live) && len(o.buf) < replayBuffer {
 		return err
 	}
 	return o.flush()

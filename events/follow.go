@@ -397,7 +397,7 @@ func (f *follower) deliver(entries []entry) error {
 			}
 		}
 		f.cursor.N = f.position(&e.Event)
-		if err := f.send(Message{Kind: KindEvent, Event: e.Event}); err != nil {
+		if err := f.send(Message{Kind: KindEvent, Event: e.Event, More: i < len(entries)-1}); err != nil {
 			return err
 		}
 		if e.change.Op == TextOpens {
@@ -419,8 +419,9 @@ func (f *follower) rest(e *entry) error {
 		if it.offset >= len(text) || !utf8.RuneStart(text[it.offset]) {
 			return nil
 		}
-		return f.send(Message{Kind: KindDelta, Delta: Delta{
-			Opened: it.opened, Item: it.item, Offset: int64(it.offset), Text: text[it.offset:]}})
+		return f.send(Message{Kind: KindDelta, More: true, Delta: Delta{
+			Opened: it.opened, Item: it.item, Offset: int64(it.offset), Text: text[it.offset:],
+		}})
 	}
 	return nil
 }

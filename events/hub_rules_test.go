@@ -22,13 +22,12 @@ import (
 // A client is what a front end does with a sequence: it keeps the cursor of
 // the last message and the texts of the items of this connection.
 type client struct {
-	cursor  *events.Cursor
-	seen    []string // events, as "thread/seq"
-	texts   map[string]string
-	live    int
-	deltas  int
-	thread  string
-	started map[string]string // items closed or open in this connection, as text
+	cursor *events.Cursor
+	seen   []string // events, as "thread/seq"
+	texts  map[string]string
+	live   int
+	deltas int
+	thread string
 }
 
 func (c *client) connect() { c.texts, c.live = map[string]string{}, 0 }
@@ -47,7 +46,8 @@ func (c *client) take(m events.Message) error {
 			return err
 		}
 	case events.KindReset:
-		return fmt.Errorf("reset %+v", m.Reset)
+		return fmt.Errorf("reset: %w", m.Reset)
+	case events.KindHeartbeat: // says nothing
 	}
 	c.cursor = &m.Cursor
 	return nil
@@ -99,7 +99,6 @@ func (c *client) takeEvent(m events.Message) error {
 type script struct {
 	h     *hub
 	rt    *rapid.T
-	n     int
 	open  map[string]string // text so far, by "thread/item"
 	order []string          // every event, in order
 }
@@ -209,7 +208,9 @@ func TestSlowFollowerGetsOneDelta(t *testing.T) {
 		h.add("a", event("opens", "i", ""))
 		next, stop := iter.Pull2(h.Follow(t.Context(), events.FollowQuery{Thread: "a"}))
 		defer stop()
-		next() // the opening; now it does not read
+		if _, _, ok := next(); !ok { // the opening; now it does not read
+			t.Fatal("the opening is missing")
+		}
 		var want strings.Builder
 		for i := range 20_000 {
 			s := fmt.Sprint(i, " ")

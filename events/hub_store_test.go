@@ -80,7 +80,7 @@ func TestOpenTextIsStoredAtMostFourTimesASecond(t *testing.T) {
 			total[item] += "x"
 			time.Sleep(time.Millisecond)
 			if ms%100 == 99 { // at most 250 ms are not stored yet
-				for _, o := range strings.Fields(h.stored("a")) {
+				for o := range strings.FieldsSeq(h.stored("a")) {
 					item, text, _ := strings.Cut(o, "=")
 					if lost := len(total[item]) - len(text); lost > 126 {
 						t.Fatalf("after %d ms: %d of %d bytes of %s are not stored", ms, lost, len(total[item]), item)
@@ -123,8 +123,10 @@ func TestStoringNeverBringsBackAClosedText(t *testing.T) {
 			if i%2 == 0 {
 				h.add("a", event("closes", item, "text"))
 			} else {
-				head, err := h.Append(t.Context(), events.Append{Thread: "a", Expect: h.heads["a"],
-					Events: []events.Event{note("x")}, Closed: []string{item}})
+				head, err := h.Append(t.Context(), events.Append{
+					Thread: "a", Expect: h.heads["a"],
+					Events: []events.Event{note("x")}, Closed: []string{item},
+				})
 				if err != nil {
 					t.Fatal(err)
 				}

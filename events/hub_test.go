@@ -87,8 +87,10 @@ func (h *hub) add(thread string, evs ...events.Event) {
 
 func (h *hub) remove(thread string) {
 	h.t.Helper()
-	_, err := h.Append(context.Background(), events.Append{Thread: thread, Expect: h.heads[thread],
-		Events: []events.Event{note("deleted")}, Delete: true})
+	_, err := h.Append(context.Background(), events.Append{
+		Thread: thread, Expect: h.heads[thread],
+		Events: []events.Event{note("deleted")}, Delete: true,
+	})
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -26,6 +26,7 @@ const (
 type Message struct {
 	Kind   Kind
 	Cursor Cursor
+	More   bool // another message follows at once: a door may wait with sending
 	Event  Event
 	Repeat bool // an event before the cursor, that opened an item which is still open
 	Delta  Delta

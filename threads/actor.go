@@ -314,9 +314,16 @@ func (a *actor) commit(d decision) error {
 	}
 	failpoint.Hit("commit/after/" + payloads[0].EventType())
 	seq := head - int64(len(payloads))
-	for i, p := range payloads {
+	for _, e := range ap.Events {
 		seq++
-		evolve(a.state, seq, ap.Events[i].At, p)
+		// What is folded is what was stored, not what was meant: a thread that is
+		// loaded again is the same to the byte.
+		p, err := Decode(e)
+		if err != nil {
+			a.fail(err)
+			return err
+		}
+		evolve(a.state, seq, e.At, p)
 		a.notify(p)
 	}
 	a.window = a.svc.window(a.state.Settings)
@@ -349,7 +356,7 @@ func (a *actor) encode(payloads []Payload) (events.Append, error) {
 	ap := events.Append{Thread: string(a.id), Expect: a.state.Seq, Events: make([]events.Event, len(payloads))}
 	listed := false
 	for i, p := range payloads {
-		data, err := json.Marshal(p)
+		data, err := transcript.Encode(p)
 		if err != nil {
 			return ap, fmt.Errorf("encode %s: %w", p.EventType(), err)
 		}

@@ -22,7 +22,7 @@ func idleFollower() (bytes float64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	j, err := sqlite.Open(filepath.Join(dir, "plimsoll.db"), sqlite.Options{})
 	if err != nil {
 		return 0, err

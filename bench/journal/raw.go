@@ -29,7 +29,7 @@ func rawLoop(dir string, n int, data []byte) (took time.Duration, err error) {
 	if err != nil {
 		return 0, err
 	}
-	defer st.Close()
+	defer func() { err = errors.Join(err, st.Close()) }()
 	start := time.Now()
 	for i := range int64(n) {
 		args := []driver.Value{i + 1, int64(1), i + 1, eventType, time.Now().UnixMilli(), data}

@@ -95,8 +95,10 @@ func conflict(t *testing.T, f *fixture) {
 	f.ok(f.j.PutOpen(f.ctx(), "a", events.OpenText{Item: "i", Text: "text"}))
 	before := f.info("a")
 	for _, expect := range []int64{0, 1, 3, 1 << 40} {
-		_, err := f.j.Append(f.ctx(), events.Append{Thread: "a", Expect: expect, Events: eventsOf("x"),
-			Info: data("x"), Blobs: []events.Blob{blob("lost")}, Closed: []string{"i"}})
+		_, err := f.j.Append(f.ctx(), events.Append{
+			Thread: "a", Expect: expect, Events: eventsOf("x"),
+			Info: data("x"), Blobs: []events.Blob{blob("lost")}, Closed: []string{"i"},
+		})
 		f.fails(err, events.ErrConflict)
 	}
 	_, err := f.j.Append(f.ctx(), events.Append{Thread: "new", Expect: 1, Events: eventsOf("x")})
@@ -123,16 +125,20 @@ func cancelled(t *testing.T, f *fixture) {
 func infos(t *testing.T, f *fixture) {
 	f.append(events.Append{Thread: "a", Events: eventsOf("1")})
 	first := f.info("a")
-	f.same("info of a new thread", first, events.ThreadInfo{Thread: "a", JournalID: first.JournalID, Head: 1,
-		HeadPos: f.readAll(0)[0].Pos, Oldest: 1, UpdatedAt: at})
+	f.same("info of a new thread", first, events.ThreadInfo{
+		Thread: "a", JournalID: first.JournalID, Head: 1,
+		HeadPos: f.readAll(0)[0].Pos, Oldest: 1, UpdatedAt: at,
+	})
 	later := event("2")
 	later.At = at.Add(time.Hour)
 	f.append(events.Append{Thread: "a", Expect: 1, Events: []events.Event{later}, Info: json.RawMessage(`{"x":1}`)})
 	f.add("a", 2, "3")
 	f.reopen()
 	got := f.info("a")
-	f.same("info", got, events.ThreadInfo{Thread: "a", JournalID: first.JournalID, Head: 3,
-		HeadPos: f.readAll(0)[2].Pos, Oldest: 1, UpdatedAt: at, Info: json.RawMessage(`{"x":1}`)})
+	f.same("info", got, events.ThreadInfo{
+		Thread: "a", JournalID: first.JournalID, Head: 3,
+		HeadPos: f.readAll(0)[2].Pos, Oldest: 1, UpdatedAt: at, Info: json.RawMessage(`{"x":1}`),
+	})
 	f.append(events.Append{Thread: "a", Expect: 3, Events: eventsOf("4"), Info: json.RawMessage(`null`)})
 	f.same("info", string(f.info("a").Info), "null")
 	f.append(events.Append{Thread: "b", Events: eventsOf("1"), Info: json.RawMessage(`"b"`)})
@@ -154,8 +160,10 @@ func producers(t *testing.T, f *fixture) {
 		wg.Go(func() {
 			var err error
 			for i := range int64(each) {
-				_, e := f.j.Append(f.ctx(), events.Append{Thread: fmt.Sprint("t", p), Expect: i,
-					Events: eventsOf(fmt.Sprint(i)), Info: data(fmt.Sprint(i))})
+				_, e := f.j.Append(f.ctx(), events.Append{
+					Thread: fmt.Sprint("t", p), Expect: i,
+					Events: eventsOf(fmt.Sprint(i)), Info: data(fmt.Sprint(i)),
+				})
 				err = errors.Join(err, e)
 			}
 			errs <- err

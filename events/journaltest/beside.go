@@ -49,8 +49,10 @@ func blobs(t *testing.T, f *fixture) {
 		f.ok(err)
 		f.same("blob", string(got), want)
 	}
-	_, err = f.j.Append(f.ctx(), events.Append{Thread: "a", Expect: 1, Events: eventsOf("2"),
-		Blobs: []events.Blob{blob("new"), {Hash: blob("nowhere").Hash}}})
+	_, err = f.j.Append(f.ctx(), events.Append{
+		Thread: "a", Expect: 1, Events: eventsOf("2"),
+		Blobs: []events.Blob{blob("new"), {Hash: blob("nowhere").Hash}},
+	})
 	f.fails(err, events.ErrNotFound)
 	_, err = f.j.Blob(f.ctx(), blob("new").Hash)
 	f.fails(err, events.ErrNotFound)
@@ -126,8 +128,10 @@ func deletes(t *testing.T, f *fixture) {
 	f.append(events.Append{Thread: "a", Expect: 2, Events: eventsOf("3", "4"), Delete: true})
 
 	info := f.info("a")
-	f.same("info", info, events.ThreadInfo{Thread: "a", JournalID: info.JournalID, Head: 4, HeadPos: f.readAll(0)[1].Pos,
-		Oldest: 4, UpdatedAt: at, Deleted: true})
+	f.same("info", info, events.ThreadInfo{
+		Thread: "a", JournalID: info.JournalID, Head: 4, HeadPos: f.readAll(0)[1].Pos,
+		Oldest: 4, UpdatedAt: at, Deleted: true,
+	})
 	f.same("all threads", brief(f.readAll(0)), []string{`b/1="1"`, `a/4="4"`})
 	for after := range int64(4) {
 		f.same("reads as its deletion", brief(f.read("a", after)), []string{`a/4="4"`})

@@ -267,8 +267,10 @@ func (m *machine) checkThread(rt *rapid.T, name string, t *modelThread) {
 	if err != nil {
 		rt.Fatal(err)
 	}
-	want := events.ThreadInfo{Thread: name, JournalID: info.JournalID, Head: t.head, HeadPos: t.headPos, Oldest: t.oldest,
-		UpdatedAt: at, Deleted: t.deleted}
+	want := events.ThreadInfo{
+		Thread: name, JournalID: info.JournalID, Head: t.head, HeadPos: t.headPos, Oldest: t.oldest,
+		UpdatedAt: at, Deleted: t.deleted,
+	}
 	if t.info != "" {
 		want.Info = []byte(t.info)
 	}

@@ -30,8 +30,10 @@ func TestFailedAppendIsRecoveredThroughInfoAndRead(t *testing.T) {
 	for _, persist := range []bool{false, true} {
 		j := mem.New()
 		add := func(expect int64, s string) error {
-			_, err := j.Append(context.Background(), events.Append{Thread: "a", Expect: expect,
-				Events: []events.Event{{Type: "t", Data: []byte(s)}}})
+			_, err := j.Append(context.Background(), events.Append{
+				Thread: "a", Expect: expect,
+				Events: []events.Event{{Type: "t", Data: []byte(s)}},
+			})
 			return err
 		}
 		if err := add(0, "1"); err != nil {

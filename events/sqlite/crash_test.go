@@ -57,8 +57,10 @@ func crashWriter(j *Journal, thread string, acknowledge func(string, ...any)) er
 	}
 	for head := info.Head; ; {
 		text := []byte(fmt.Sprintf("%s-%d", thread, head))
-		a := events.Append{Thread: thread, Expect: head, Blobs: []events.Blob{{Hash: events.BlobHash(text), Data: text}},
-			Info: fmt.Appendf(nil, "%d", head+3)}
+		a := events.Append{
+			Thread: thread, Expect: head, Blobs: []events.Blob{{Hash: events.BlobHash(text), Data: text}},
+			Info: fmt.Appendf(nil, "%d", head+3),
+		}
 		for i := range int64(3) {
 			a.Events = append(a.Events, events.Event{Type: "t", Data: fmt.Appendf(nil, "%d", head+i+1)})
 		}
@@ -169,7 +171,9 @@ func checkCrashed(t *testing.T, j *Journal, thread string, appended, opened int6
 	}
 	var stored int64
 	if len(open) == 1 {
-		fmt.Sscan(open[0].Text, &stored)
+		if _, err := fmt.Sscan(open[0].Text, &stored); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if stored < opened || len(open) > 1 {
 		t.Fatalf("%s: open texts %v, acknowledged %d", thread, open, opened)
@@ -205,7 +209,7 @@ func crashAt(path, point string) {
 		if i == 9 {
 			failpoint.Arm(func(name string) {
 				if name == point {
-					syscall.Kill(os.Getpid(), syscall.SIGKILL)
+					_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // if it fails the parent sees a child that lives
 				}
 			})
 		}

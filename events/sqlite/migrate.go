@@ -56,9 +56,11 @@ func migrate(conn *sqlite3.SQLiteConn, scripts []string) error {
 }
 
 func migrateOne(conn *sqlite3.SQLiteConn, script string, version int64) error {
-	steps := []string{"begin immediate", script,
+	steps := []string{
+		"begin immediate", script,
 		"pragma application_id=" + strconv.Itoa(applicationID),
-		"pragma user_version=" + strconv.FormatInt(version, 10), "commit"}
+		"pragma user_version=" + strconv.FormatInt(version, 10), "commit",
+	}
 	for _, s := range steps {
 		if _, err := conn.Exec(s, nil); err != nil {
 			if conn.AutoCommit() {
@@ -81,8 +83,7 @@ func identity(conn *sqlite3.SQLiteConn) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer st.Close()
 	var id string
 	err = queryRow(st, nil, &id)
-	return id, err
+	return id, errors.Join(err, st.Close())
 }

@@ -293,7 +293,9 @@ func holdWriter(j *Journal, hold chan struct{}) (release func()) {
 			runtime.Gosched()
 		}
 		close(hold)
-		<-done
+		if err := <-done; !errors.Is(err, events.ErrNotFound) {
+			panic(err)
+		}
 	}
 }
 

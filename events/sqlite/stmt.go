@@ -111,7 +111,7 @@ func (s *session) close() error {
 // scan copies SQLite values; the tables are STRICT, so their types are known.
 func scan(vals []driver.Value, dest ...any) error {
 	for i, d := range dest {
-		ok := true
+		var ok bool
 		switch d := d.(type) {
 		case *int64:
 			*d, ok = vals[i].(int64)

@@ -2,6 +2,7 @@ package compaction
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -105,7 +106,7 @@ var frameTags = []string{
 
 func neutraliseTags(s string) string {
 	var b strings.Builder
-	for i := 0; i < len(s); i++ {
+	for i := range len(s) {
 		rest := s[i:]
 		switch {
 		case rest[0] == '<' && isFrameTag(rest[1:]):
@@ -158,8 +159,8 @@ func escapeRoles(s string) string {
 func (p *planner) userLines(l *ledger) []line {
 	var whole, heads []line
 	left := p.verbatimLeft
-	for i := len(l.Users) - 1; i >= 0; i-- {
-		u := l.Users[i]
+	for i, u := range slices.Backward(l.Users) {
+
 		verbatim, ofEpoch := p.verbatim[u.ID]
 		if !ofEpoch { // of an earlier epoch: what the newer ones left of the budget
 			if t := tokensOf(utf8.RuneCountInString(u.Text)); t <= left {

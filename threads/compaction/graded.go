@@ -51,8 +51,14 @@ var (
 // outputs are the grades of what tools print, from whole to a few lines.
 func outputs(worth ...int64) []grade {
 	fits := []fit{
-		{}, {fitClip, 12_000, 4_000}, {fitClip, 6_000, 2_000}, {fitClip, 3_500, 1_000},
-		{fitClip, 2_000, 700}, {fitClip, 1_000, 400}, {fitClip, 500, 200}, {fitClip, 200, 80},
+		{},
+		{fitClip, 12_000, 4_000},
+		{fitClip, 6_000, 2_000},
+		{fitClip, 3_500, 1_000},
+		{fitClip, 2_000, 700},
+		{fitClip, 1_000, 400},
+		{fitClip, 500, 200},
+		{fitClip, 200, 80},
 	}
 	grades := make([]grade, len(fits))
 	for i, f := range fits {
@@ -92,10 +98,12 @@ func scaleOf(n *node) scale {
 			return readScale
 		case verbChild:
 			return childScale
+		default:
+			return outputScale
 		}
-		return outputScale
+	default:
+		return otherScale
 	}
-	return otherScale
 }
 
 // fitAt says how a node is shown at a price.

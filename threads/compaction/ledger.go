@@ -342,6 +342,7 @@ func (p *planner) absorb() *ledger {
 			l.Users = append(l.Users, said{n.item.ID, n.item.Turn, text})
 		case transcript.KindAgentMessage:
 			l.Agent = addLast(l.Agent, said{n.item.ID, n.item.Turn, clipSaid(n.text, 1_600)})
+		default: // what else the ledger takes of an item does not depend on its kind
 		}
 		eachRef(n.text, func(name, line string) { names.put(name, nameFact{name, line}) })
 	}

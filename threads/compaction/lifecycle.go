@@ -1,5 +1,7 @@
 package compaction
 
+import "slices"
+
 import "fmt"
 
 // A Phase is a step in the life of one compaction. Each change of phase is an
@@ -28,10 +30,8 @@ var next = map[Phase][]Phase{
 
 // To returns q if p may be followed by it.
 func (p Phase) To(q Phase) (Phase, error) {
-	for _, n := range next[p] {
-		if n == q {
-			return q, nil
-		}
+	if slices.Contains(next[p], q) {
+		return q, nil
 	}
 	return p, fmt.Errorf("compaction: phase %q cannot be followed by %q", p, q)
 }
@@ -51,10 +51,8 @@ var allowed = map[Outcome][]Phase{
 
 // CanEnd reports an error if a compaction in phase p cannot end with o.
 func (p Phase) CanEnd(o Outcome) error {
-	for _, q := range allowed[o] {
-		if p == q {
-			return nil
-		}
+	if slices.Contains(allowed[o], p) {
+		return nil
 	}
 	return fmt.Errorf("compaction: phase %q cannot end with outcome %q", p, o)
 }

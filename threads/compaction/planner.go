@@ -82,7 +82,6 @@ type planner struct {
 
 	verbatim     map[transcript.ItemID]bool // user messages of this epoch: whether I9 wants them verbatim
 	verbatimLeft int                        // tokens of that budget left to messages of earlier epochs
-	text         string                     // of the checkpoint
 }
 
 func newPlanner(in Input) (*planner, error) {
@@ -251,6 +250,7 @@ func (p *planner) measureAges() {
 			if p.ask < 0 {
 				p.ask = i
 			}
+		default: // makes nothing older
 		}
 		if p.plan < 0 && (n.kind == transcript.KindPlan || n.act != nil && n.act.plan != nil) && n.form == transcript.FormWhole {
 			p.plan = i

@@ -14,7 +14,7 @@ func script(words string, n, size int) []transcript.Entry {
 	var entries []transcript.Entry
 	turn := 0
 	for range n {
-		for _, w := range strings.Fields(words) {
+		for w := range strings.FieldsSeq(words) {
 			i := len(entries)
 			if w == "u" || turn == 0 {
 				turn++

@@ -70,6 +70,7 @@ func (n *node) makeShape(f fit) shape {
 		s.text = n.brief()
 	case fitStub:
 		s.form, s.text = transcript.FormStub, n.stub()
+	case fitWhole: // returned above
 	}
 	if n.form == transcript.FormWhole && s.text == n.body {
 		return n.asIs() // nothing was left out
@@ -125,11 +126,12 @@ func (n *node) brief() string {
 	if n.form != transcript.FormWhole || n.act == nil {
 		return oneLine(firstLine(n.body), 160)
 	}
-	s := n.act.about(160)
+	var s strings.Builder
+	s.WriteString(n.act.about(160))
 	for _, d := range declarations(n.act.text, 2) {
-		s += "\n" + d
+		s.WriteString("\n" + d)
 	}
-	return s
+	return s.String()
 }
 
 // stub stands for the item; results that failed keep the line that says so.
@@ -142,10 +144,11 @@ func (n *node) stub() string {
 			return n.act.about(70)
 		}
 		return oneLine(firstLine(n.body), 70)
+	default:
+		s := stubMark(n.piece().total)
+		if n.failed {
+			s += " " + oneLine(errorLine(n.body), 120)
+		}
+		return s
 	}
-	s := stubMark(n.piece().total)
-	if n.failed {
-		s += " " + oneLine(errorLine(n.body), 120)
-	}
-	return s
 }

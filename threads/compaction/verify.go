@@ -219,8 +219,9 @@ func (n *node) byAgent() bool {
 	switch n.kind {
 	case transcript.KindAgentMessage, transcript.KindReasoning, transcript.KindToolCall, transcript.KindFileChange, transcript.KindCommand:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // introductions maps each of the names that a summarised item holds to the first

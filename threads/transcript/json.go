@@ -1,12 +1,13 @@
 package transcript
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"time"
 )
 
-// RawJSON is a JSON value kept as it came. A nil RawJSON encodes as null.
+// RawJSON is a JSON value kept as it came, up to white space between tokens. A nil RawJSON encodes as null.
 type RawJSON = json.RawMessage
 
 // itemJSON is the stored form of an Item: the body under its kind's name, times
@@ -25,11 +26,23 @@ func (it Item) MarshalJSON() ([]byte, error) {
 	if it.Body == nil {
 		return nil, fmt.Errorf("item %s has no body", it.ID)
 	}
-	body, err := json.Marshal(it.Body)
+	body, err := Encode(it.Body)
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(itemJSON{it.ID, it.Turn, Millis(it.StartedAt), Millis(it.CompletedAt), it.Body.Kind(), body})
+	return Encode(itemJSON{it.ID, it.Turn, Millis(it.StartedAt), Millis(it.CompletedAt), it.Body.Kind(), body})
+}
+
+// Encode is json.Marshal without its escaping for HTML, so that a RawJSON comes
+// back with the same bytes, but for the white space between its tokens.
+func Encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
 // UnmarshalJSON implements json.Unmarshaler.

@@ -18,8 +18,9 @@ func SyntheticResult(call Item, body ToolCall) Item {
 
 // AnswerOpenCalls returns t with exactly one result for every call, and how many
 // synthetic ones that took. A synthetic result stands before the next item that
-// is neither a call nor a result, where every wire format wants it. t itself is
-// not changed; a transcript without open calls is returned as it is.
+// is neither a call nor a result, where every wire format wants it, on its call's
+// side of every boundary, and is kept where its call is kept. t itself is not
+// changed; a transcript without open calls is returned as it is.
 func AnswerOpenCalls(t Transcript) (Transcript, int) {
 	unanswered := openCalls(t.Items)
 	if len(unanswered) == 0 {
@@ -27,13 +28,17 @@ func AnswerOpenCalls(t Transcript) (Transcript, int) {
 	}
 	items := make([]Item, 0, len(t.Items)+len(unanswered))
 	newIndex := make([]int, len(t.Items)+1) // where the items before each old index end now
+	drawn := map[int]bool{}
+	for _, b := range t.Boundaries {
+		drawn[b.Covered] = true
+	}
 	var waiting []Item
 	flush := func() {
 		items = append(items, waiting...)
 		waiting = nil
 	}
 	for i, it := range t.Items {
-		if k := it.Body.Kind(); k != KindToolCall && k != KindToolResult {
+		if k := it.Body.Kind(); k != KindToolCall && k != KindToolResult || drawn[i] {
 			flush()
 		}
 		newIndex[i] = len(items)
@@ -46,10 +51,28 @@ func AnswerOpenCalls(t Transcript) (Transcript, int) {
 	newIndex[len(t.Items)] = len(items)
 	out := Transcript{Turns: t.Turns, Items: items, Boundaries: make([]Boundary, len(t.Boundaries))}
 	for i, b := range t.Boundaries {
-		b.Covered = newIndex[b.Covered]
+		b.Covered, b.Kept = newIndex[b.Covered], keepAnswers(b.Kept, out.Items)
 		out.Boundaries[i] = b
 	}
 	return out, len(unanswered)
+}
+
+// keepAnswers keeps the synthetic result of every call that is kept.
+func keepAnswers(kept []Kept, items []Item) []Kept {
+	synthetic := map[ItemID]bool{}
+	for _, it := range items {
+		if r, ok := it.Body.(ToolResult); ok && r.Synthetic {
+			synthetic[it.ID] = true
+		}
+	}
+	out := make([]Kept, 0, len(kept))
+	for _, k := range kept {
+		out = append(out, k)
+		if id := SyntheticID(k.ItemID); synthetic[id] {
+			out = append(out, Kept{ItemID: id, Form: FormWhole})
+		}
+	}
+	return out
 }
 
 // openCalls returns the indexes of the calls that no later result answers. A

@@ -86,7 +86,7 @@ func replaceText(b Body, s string) Body {
 		b.Text = s
 		return b
 	case ToolCall:
-		args, err := json.Marshal(map[string]string{"clipped": s})
+		args, err := Encode(map[string]string{"clipped": s})
 		if err != nil { // a string always encodes
 			panic(err)
 		}
