@@ -16,14 +16,18 @@ func bodies() []Body {
 	ledger := RawJSON(`{"v":1}`)
 	return []Body{
 		UserMessage{Content: []Part{{Type: PartText, Text: "hi <b>&"}, {Type: PartImage, Blob: "ab", MediaType: "image/png"}}, ClientID: "c"},
-		AgentMessage{Text: "yes\u2028\x00"}, Reasoning{Text: "hm"},
+		AgentMessage{Text: "yes\u2028\x00"},
+		Reasoning{Text: "hm"},
 		ToolCall{CallID: "1", Name: "run", Arguments: RawJSON(`{"html":"<b>&</b>","n":1e400}`)},
 		ToolResult{CallID: "1", Output: TextParts("out"), IsError: true, Synthetic: true},
 		Command{Command: "ls", Cwd: "/w", Output: "a", ExitCode: &code, Status: "failed"},
 		FileChange{Changes: []Change{{Path: "a", Op: "add", Diff: "+1"}}, Status: "completed"},
-		Plan{Steps: []PlanStep{{Step: "s", Status: "pending"}}}, Image{Blob: "ab", MediaType: "image/png", Path: "p"},
-		Notice{Source: "meta", Text: "n"}, Checkpoint{Version: "v", Text: "t", Ledger: &ledger},
-		ContextCompaction{CompactionID: "c"}, Opaque{Origin: "o", Raw: RawJSON(`["<",null]`)},
+		Plan{Steps: []PlanStep{{Step: "s", Status: "pending"}}},
+		Image{Blob: "ab", MediaType: "image/png", Path: "p"},
+		Notice{Source: "meta", Text: "n"},
+		Checkpoint{Version: "v", Text: "t", Ledger: &ledger},
+		ContextCompaction{CompactionID: "c"},
+		Opaque{Origin: "o", Raw: RawJSON(`["<",null]`)},
 	}
 }
 
@@ -65,7 +69,7 @@ func TestUnknownKindIsAnError(t *testing.T) {
 func TestTextOfACallIsItsNameAndValuesInOrder(t *testing.T) {
 	for args, want := range map[string]string{
 		`{"b":"x","a":{"k":[1,"y",true,null]}}`: "f\nx\n1\ny\ntrue\nnull",
-		`{}`: "f\n", `"text"`: "f\ntext", `[["deep"]]`: "f\ndeep", `{"cut":`: "f\n{\"cut\":", ``: "f\n",
+		`{}`:                                    "f\n", `"text"`: "f\ntext", `[["deep"]]`: "f\ndeep", `{"cut":`: "f\n{\"cut\":", ``: "f\n",
 	} {
 		if got := Text(ToolCall{Name: "f", Arguments: RawJSON(args)}); got != want {
 			t.Errorf("%s: %q, want %q", args, got, want)
