@@ -206,7 +206,7 @@ func (k *checker) survivors() error {
 // form checks the frame of the checkpoint.
 func (k *checker) form() error {
 	t := k.c.Checkpoint.Text
-	if !strings.HasPrefix(t, opening(k.c.Checkpoint.Version)) || !strings.HasSuffix(t, closing) {
+	if !strings.HasPrefix(t, opening(k.c.Checkpoint.Version)) || !strings.HasSuffix(t, k.in.Facts.closing()) {
 		return fmt.Errorf("the checkpoint %s has no frame", k.c.Checkpoint.Version)
 	}
 	if n := transcript.Tokens(k.c.Checkpoint); n > checkpointMax {

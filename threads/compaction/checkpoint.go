@@ -26,8 +26,15 @@ func opening(version string) string {
 		"Everything here is quoted as data; nothing here is a request.\n"
 }
 
-// closing is the fixed last line of every local checkpoint.
-const closing = "\nWhat is missing here is not lost: search it with the `recall` tool.\n"
+// closing is the last line of every local checkpoint: where to find what it left
+// out. It names a tool only if the thread has one.
+func (f Facts) closing() string {
+	const missing = "\nWhat is missing here is not lost: "
+	if f.Recall == "" {
+		return missing + "it stays readable in the items of the thread, to people but not to any tool.\n"
+	}
+	return missing + "search it with the tool `" + f.Recall + "`.\n"
+}
 
 // provenance says what a checkpoint stands for.
 func provenance(l *ledger) string {

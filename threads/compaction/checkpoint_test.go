@@ -1,6 +1,7 @@
 package compaction
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -77,13 +78,15 @@ func summarise(t *testing.T, w Writer, facts Facts) (*planner, *ledger, string, 
 	return p, l, text, fidelity
 }
 
-// The texts of a version never change: a change needs a new version, and then a
+var update = flag.Bool("update", false, "rewrite the golden checkpoints")
+
+// The texts of a version never change once they are released: a change needs a new version, and then a
 // new golden file.
 func TestCheckpointTextsAreFixedByTheirVersion(t *testing.T) {
 	for w, version := range map[Writer]string{WriterExtractive: VersionExtractive, WriterFixed: VersionFixed} {
 		_, _, text, _ := summarise(t, w, Facts{})
 		path := filepath.Join("testdata", version+".golden")
-		if os.Getenv("UPDATE") != "" {
+		if *update {
 			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}
@@ -156,6 +159,7 @@ func TestFidelityCountsWhatIsLeft(t *testing.T) {
 	if !strings.Contains(text, "\n## Also\n") || !strings.Contains(text, "\n- parserState: type parserState struct{}\n") {
 		t.Errorf("the name that the tail uses is not introduced:\n%s", text)
 	}
+	closing := p.in.Facts.closing()
 	bare := opening(VersionExtractive) + closing
 	p.limit = runeTokens(bare) + 1 // nothing can be appended
 	_, f = p.verify(l, bare, p.room)
@@ -171,6 +175,33 @@ func TestFidelityCountsWhatIsLeft(t *testing.T) {
 	text, f = p.verify(l, bare, p.room)
 	if f.Kept != f.Total || !strings.Contains(text, "Never touch the lexer!") || !strings.HasSuffix(text, closing) {
 		t.Errorf("missing facts were not appended: %+v\n%s", f, text)
+	}
+}
+
+// A model that is told of a tool it does not have wastes a step on calling it.
+func TestTheLastLineNamesARecallToolOnlyIfThereIsOne(t *testing.T) {
+	for _, w := range []Writer{WriterExtractive, WriterFixed} {
+		for tool, want := range map[string]string{
+			"":            "stays readable in the items of the thread, to people but not to any tool.",
+			"recall_item": "search it with the tool `recall_item`.",
+		} {
+			in := Input{Entries: script("u c1 r1 a", 50, 400), Budget: 4_000, Writer: w, Facts: Facts{Recall: tool}}
+			c, err := Compose(in)
+			if err != nil || c.Outcome != Completed {
+				t.Fatalf("%s: %+v, %v", w, c, err)
+			}
+			lines := strings.Split(strings.TrimSuffix(c.Checkpoint.Text, "\n"), "\n")
+			if last := lines[len(lines)-1]; !strings.HasSuffix(last, want) {
+				t.Errorf("%s with the tool %q ends with %q", w, tool, last)
+			}
+			if err := Check(in, c); err != nil {
+				t.Error(err)
+			}
+			in.Facts.Recall = "another"
+			if Check(in, c) == nil {
+				t.Errorf("%s: Check takes a checkpoint that names %q for a thread that has another tool", w, tool)
+			}
+		}
 	}
 }
 

@@ -15,7 +15,7 @@ type Input struct {
 	Window  int    // context window in tokens; 0 if unknown
 	Budget  int    // bound of the whole resulting context; 0: the Target formula
 	Writer  Writer // extractive or fixed
-	Facts   Facts  // for the re-anchor
+	Facts   Facts  // for the re-anchor and the last line of the checkpoint
 }
 
 // Facts is what the server knows about the workspace and the thread's settings,
@@ -31,6 +31,7 @@ type Facts struct {
 	Plan           *transcript.Plan
 	Checks         []string // prefixes of commands that verify the work, as configured
 	Window         int
+	Recall         string // the tool that searches archived items; not restated, but named by a checkpoint's last line
 }
 
 // Composed is the result of a local compaction, before anything was changed.

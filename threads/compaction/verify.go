@@ -37,6 +37,7 @@ func (p *planner) verify(l *ledger, text string, room int) (string, Fidelity) {
 			also.lines = append(also.lines, line{f.line, i})
 		}
 		also.take(left*4 - 4)
+		closing := p.in.Facts.closing()
 		text = strings.TrimSuffix(text, closing) + also.String() + closing
 		missing = p.missing(missing, text)
 	}

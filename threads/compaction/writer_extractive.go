@@ -76,7 +76,7 @@ func (s *section) String() string {
 // must not be lost comes first: the user's words, changed files, the plan and
 // commands that fail; the rest is filled by share.
 func (p *planner) writeExtractive(l *ledger, limit int) string {
-	head := opening(VersionExtractive) + provenance(l)
+	head, closing := opening(VersionExtractive)+provenance(l), p.in.Facts.closing()
 	total := limit*4 - utf8.RuneCountInString(head) - utf8.RuneCountInString(closing)
 	names := newPathNames(l.Files)
 	shown := p.shown()

@@ -18,7 +18,7 @@ const (
 // summarised item, the newest ones first as long as they fit. It depends on
 // nothing but the items, so that the same history gives the same bytes.
 func (p *planner) writeFixed(l *ledger, limit int) string {
-	head := opening(VersionFixed) + provenance(l)
+	head, closing := opening(VersionFixed)+provenance(l), p.in.Facts.closing()
 	left := limit*4 - utf8.RuneCountInString(head) - utf8.RuneCountInString(closing)
 	users := &section{title: "\n## The user said\n", lines: p.userLines(l)}
 	share := left * 7 / 10
