@@ -25,34 +25,38 @@ type sseEvent struct {
 func sseEvents(r io.Reader) iter.Seq2[sseEvent, error] {
 	return func(yield func(sseEvent, error) bool) {
 		br := bufio.NewReaderSize(r, 64<<10)
-		var ev sseEvent
-		var data [][]byte
 		for {
-			line, err := readLine(br)
-			if err != nil {
-				if !errors.Is(err, io.EOF) {
-					yield(sseEvent{}, err)
-				}
+			ev, err := nextEvent(br)
+			if errors.Is(err, io.EOF) || !yield(ev, err) || err != nil {
 				return
 			}
-			if len(line) == 0 {
-				if data != nil {
-					ev.data = bytes.Join(data, []byte("\n"))
-					if !yield(ev, nil) {
-						return
-					}
-				}
-				ev, data = sseEvent{}, nil
-				continue
-			}
-			field, value, _ := bytes.Cut(line, []byte(":"))
-			value = bytes.TrimPrefix(value, []byte(" "))
-			switch string(field) {
-			case "data":
-				data = append(data, value)
-			case "id":
-				ev.id = string(value)
-			}
+		}
+	}
+}
+
+// nextEvent reads up to the end of the next event that has data.
+func nextEvent(br *bufio.Reader) (sseEvent, error) {
+	var ev sseEvent
+	var data [][]byte
+	for {
+		line, err := readLine(br)
+		switch {
+		case err != nil:
+			return sseEvent{}, err
+		case len(line) == 0 && data == nil:
+			ev = sseEvent{}
+			continue
+		case len(line) == 0:
+			ev.data = bytes.Join(data, []byte("\n"))
+			return ev, nil
+		}
+		field, value, _ := bytes.Cut(line, []byte(":"))
+		value = bytes.TrimPrefix(value, []byte(" "))
+		switch string(field) {
+		case "data":
+			data = append(data, value)
+		case "id":
+			ev.id = string(value)
 		}
 	}
 }

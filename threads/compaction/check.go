@@ -44,6 +44,39 @@ var richness = map[transcript.Form]int{transcript.FormStub: 1, transcript.FormCl
 // items checks that summarised and retained items are disjoint and complete, in
 // order, and counted.
 func (k *checker) items() error {
+	if err := k.sides(); err != nil {
+		return err
+	}
+	var counts ItemCounts
+	next := 0
+	for i := range k.in.Entries {
+		e := &k.in.Entries[i]
+		kept, ok := k.kept[e.Item.ID]
+		switch {
+		case !ok && !k.gone[e.Item.ID]:
+			return fmt.Errorf("item %s is neither summarised nor retained", e.Item.ID)
+		case !ok:
+			counts.Summarized++
+			continue
+		case next >= len(k.c.Kept) || k.c.Kept[next].ItemID != e.Item.ID:
+			return fmt.Errorf("retained item %s is out of order", e.Item.ID)
+		}
+		next++
+		if err := countForm(&counts, kept, e.Form); err != nil {
+			return err
+		}
+	}
+	if next != len(k.c.Kept) || counts.Summarized != len(k.c.Summarized) {
+		return fmt.Errorf("%d retained and %d summarised items are not all of the context", len(k.c.Kept), len(k.c.Summarized))
+	}
+	if counts != k.c.Items {
+		return fmt.Errorf("counts are %+v, want %+v", k.c.Items, counts)
+	}
+	return nil
+}
+
+// sides notes on which side each item is, and checks that it is on one.
+func (k *checker) sides() error {
 	for _, kept := range k.c.Kept {
 		if _, twice := k.kept[kept.ItemID]; twice {
 			return fmt.Errorf("item %s is retained twice", kept.ItemID)
@@ -56,41 +89,24 @@ func (k *checker) items() error {
 		}
 		k.gone[id] = true
 	}
-	var counts ItemCounts
-	next := 0
-	for i := range k.in.Entries {
-		e := &k.in.Entries[i]
-		kept, ok := k.kept[e.Item.ID]
-		if !ok {
-			if !k.gone[e.Item.ID] {
-				return fmt.Errorf("item %s is neither summarised nor retained", e.Item.ID)
-			}
-			counts.Summarized++
-			continue
-		}
-		if next >= len(k.c.Kept) || k.c.Kept[next].ItemID != e.Item.ID {
-			return fmt.Errorf("retained item %s is out of order", e.Item.ID)
-		}
-		next++
-		switch kept.Form {
-		case transcript.FormWhole:
-			counts.Whole++
-		case transcript.FormClipped:
-			counts.Clipped++
-		case transcript.FormStub:
-			counts.Stub++
-		default:
-			return fmt.Errorf("item %s has the unknown form %q", kept.ItemID, kept.Form)
-		}
-		if richness[kept.Form] > richness[e.Form] {
-			return fmt.Errorf("item %s is %s and would become %s", kept.ItemID, e.Form, kept.Form)
-		}
+	return nil
+}
+
+// countForm counts a retained item by its form, which is never richer than the
+// one that it had.
+func countForm(counts *ItemCounts, kept transcript.Kept, before transcript.Form) error {
+	switch kept.Form {
+	case transcript.FormWhole:
+		counts.Whole++
+	case transcript.FormClipped:
+		counts.Clipped++
+	case transcript.FormStub:
+		counts.Stub++
+	default:
+		return fmt.Errorf("item %s has the unknown form %q", kept.ItemID, kept.Form)
 	}
-	if next != len(k.c.Kept) || counts.Summarized != len(k.c.Summarized) {
-		return fmt.Errorf("%d retained and %d summarised items are not all of the context", len(k.c.Kept), len(k.c.Summarized))
-	}
-	if counts != k.c.Items {
-		return fmt.Errorf("counts are %+v, want %+v", k.c.Items, counts)
+	if richness[kept.Form] > richness[before] {
+		return fmt.Errorf("item %s is %s and would become %s", kept.ItemID, before, kept.Form)
 	}
 	return nil
 }

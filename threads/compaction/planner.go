@@ -166,21 +166,8 @@ func (p *planner) group() {
 		case transcript.ToolCall:
 			waiting[b.CallID] = append(waiting[b.CallID], n.unit)
 		case transcript.ToolResult:
-			if calls := waiting[b.CallID]; len(calls) > 0 {
-				u := calls[0]
-				for _, c := range calls[1:] {
-					p.join(u, c)
-				}
-				delete(waiting, b.CallID)
-				answered[b.CallID] = u
-			}
-			if u, ok := answered[b.CallID]; ok {
-				n.unit = u
-				if act := p.nodes[p.units[u].members[0]].act; act != nil {
-					n.source = act.verb
-				}
-				p.units[u].members = append(p.units[u].members, int32(i))
-				p.units[u].last = int32(i)
+			if u, ok := p.owner(b.CallID, waiting, answered); ok {
+				p.answer(u, i)
 				continue
 			}
 			n.never = !n.open
@@ -188,6 +175,31 @@ func (p *planner) group() {
 		p.units = append(p.units, unit{members: []int32{int32(i)}, last: int32(i)})
 	}
 	p.pinWaiting(waiting)
+}
+
+// owner returns the unit that the next result of a call id belongs to, joined of
+// all calls that wait for it. It reports false for an orphan.
+func (p *planner) owner(id transcript.CallID, waiting map[transcript.CallID][]int32, answered map[transcript.CallID]int32) (int32, bool) {
+	if calls := waiting[id]; len(calls) > 0 {
+		for _, c := range calls[1:] {
+			p.join(calls[0], c)
+		}
+		delete(waiting, id)
+		answered[id] = calls[0]
+	}
+	u, ok := answered[id]
+	return u, ok
+}
+
+// answer adds the result at i to the unit of its call.
+func (p *planner) answer(u int32, i int) {
+	n, un := &p.nodes[i], &p.units[u]
+	n.unit = u
+	if act := p.nodes[un.members[0]].act; act != nil {
+		n.source = act.verb
+	}
+	un.members = append(un.members, int32(i))
+	un.last = int32(i)
 }
 
 // join moves the members of unit b to unit a, which began earlier.

@@ -1,6 +1,7 @@
 package compaction
 
 import (
+	"iter"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -194,16 +195,18 @@ func (p *planner) introduced() []fact {
 	used := map[string]int{}
 	var order []string
 	for i := range p.nodes {
-		if n := &p.nodes[i]; n.kept && n.byAgent() {
-			shown := n.text
-			if n.now.form != transcript.FormWhole {
-				shown = n.now.text
+		n := &p.nodes[i]
+		if !n.kept || !n.byAgent() {
+			continue
+		}
+		shown := n.text
+		if n.now.form != transcript.FormWhole {
+			shown = n.now.text
+		}
+		for name := range names(shown) {
+			if used[name]++; used[name] == 1 {
+				order = append(order, name)
 			}
-			eachName(shown, func(name, _ string) {
-				if used[name]++; used[name] == 1 {
-					order = append(order, name)
-				}
-			})
 		}
 	}
 	lines := p.introductions(used)
@@ -225,11 +228,11 @@ func (n *node) byAgent() bool {
 	}
 }
 
-// introductions maps each of the names that a summarised item holds to the first
-// line that does.
-func (p *planner) introductions(names map[string]int) map[string]string {
+// introductions maps each of the used names that a summarised item holds to the
+// first line that does.
+func (p *planner) introductions(used map[string]int) map[string]string {
 	lines := map[string]string{}
-	if len(names) == 0 {
+	if len(used) == 0 {
 		return lines
 	}
 	for i := range p.nodes {
@@ -237,40 +240,34 @@ func (p *planner) introductions(names map[string]int) map[string]string {
 		if n.kept || n.kind == transcript.KindOpaque {
 			continue
 		}
-		eachName(n.text, func(name, line string) {
-			if names[name] > 0 && lines[name] == "" {
+		for name, line := range names(n.text) {
+			if used[name] > 0 && lines[name] == "" {
 				lines[name] = oneLine(line, 140)
 			}
-		})
+		}
 	}
 	return lines
 }
 
-// eachName calls f for each identifier in s that is long and composed enough to
-// be a name somebody chose, with its line.
-func eachName(s string, f func(name, line string)) {
-	for line := range strings.Lines(s) {
-		if len(line) > 2_000 {
-			continue
-		}
-		start := -1
-		for i := 0; i <= len(line); i++ {
-			if i < len(line) && isWordByte(line[i]) {
-				if start < 0 {
-					start = i
-				}
+// names yields each identifier in s that is long and composed enough to be a name
+// somebody chose, with its line.
+func names(s string) iter.Seq2[string, string] {
+	return func(yield func(name, line string) bool) {
+		for line := range strings.Lines(s) {
+			if len(line) > 2_000 {
 				continue
 			}
-			if start >= 0 && i-start >= 8 && i-start <= 60 && isComposed(line[start:i]) {
-				f(line[start:i], line)
+			for word := range strings.FieldsFuncSeq(line, notInWord) {
+				if len(word) >= 8 && len(word) <= 60 && isComposed(word) && !yield(word, line) {
+					return
+				}
 			}
-			start = -1
 		}
 	}
 }
 
-func isWordByte(c byte) bool {
-	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+func notInWord(r rune) bool {
+	return r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 }
 
 // isComposed reports camelCase and snake_case words.

@@ -3,6 +3,7 @@ package transcript
 import (
 	"bytes"
 	"encoding/json"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -121,46 +122,50 @@ func argumentText(raw RawJSON) string {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	var lines []string
-	type level struct{ object, key bool }
-	var stack []level
+	var in nesting
 	for {
 		tok, err := dec.Token()
 		if err != nil {
-			if len(stack) > 0 || len(lines) == 0 && len(bytes.TrimSpace(raw)) > 0 && !json.Valid(raw) {
+			if len(in) > 0 || len(lines) == 0 && len(bytes.TrimSpace(raw)) > 0 && !json.Valid(raw) {
 				return string(raw)
 			}
 			return strings.Join(lines, "\n")
 		}
-		top := len(stack) - 1
-		switch t := tok.(type) {
-		case json.Delim:
-			switch t {
-			case '{':
-				stack = append(stack, level{object: true, key: true})
-			case '[':
-				stack = append(stack, level{})
-			default:
-				stack = stack[:top]
-				if top > 0 && stack[top-1].object {
-					stack[top-1].key = true
-				}
-			}
-			continue
-		case string:
-			if top >= 0 && stack[top].object && stack[top].key {
-				stack[top].key = false
-				continue
-			}
-			lines = append(lines, t)
-		case json.Number:
-			lines = append(lines, t.String())
-		case bool:
-			lines = append(lines, map[bool]string{true: "true", false: "false"}[t])
-		case nil:
-			lines = append(lines, "null")
-		}
-		if top >= 0 && stack[top].object {
-			stack[top].key = true
+		if text, ok := in.scalar(tok); ok {
+			lines = append(lines, text)
 		}
 	}
+}
+
+// nesting follows the tokens of a JSON text: what is open around the next one,
+// and whether that one is a key.
+type nesting []struct{ object, key bool }
+
+// scalar takes the next token and returns its text if it is a value, neither a
+// key nor the beginning or end of something.
+func (n *nesting) scalar(tok json.Token) (text string, ok bool) {
+	switch t := tok.(type) {
+	case json.Delim:
+		if t == '{' || t == '[' {
+			*n = append(*n, struct{ object, key bool }{t == '{', t == '{'})
+			return "", false
+		}
+		*n = (*n)[:len(*n)-1]
+	case string:
+		if top := len(*n) - 1; top >= 0 && (*n)[top].key {
+			(*n)[top].key = false
+			return "", false
+		}
+		text, ok = t, true
+	case json.Number:
+		text, ok = t.String(), true
+	case bool:
+		text, ok = strconv.FormatBool(t), true
+	case nil:
+		text, ok = "null", true
+	}
+	if top := len(*n) - 1; top >= 0 { // a value has ended; a key may follow
+		(*n)[top].key = (*n)[top].object
+	}
+	return text, ok
 }
