@@ -1,6 +1,7 @@
 package threads
 
 import (
+	"cmp"
 	"iter"
 	"maps"
 	"slices"
@@ -33,6 +34,7 @@ type env struct {
 // A decision is journaled in one commit; after it the effects run in order.
 type decision struct {
 	payloads []Payload
+	times    []time.Time // of the first payloads, if they are not of now
 	blobs    []events.Blob
 	effects  []effect
 	answer   func(s *state) any // the reply, made from the state after the commit
@@ -149,13 +151,21 @@ type acceptInput struct {
 
 func (c acceptInput) decide(s *state, env env) (decision, error) {
 	if prior, ok, err := s.repeated(c.p.IdempotencyKey, c.hash); err != nil || ok {
-		return decision{answer: func(s *state) any { return ackOf(s, transcript.TurnID(prior)) }}, err
+		return decision{answer: func(s *state) any {
+			ack := ackOf(s, transcript.TurnID(prior.Result))
+			ack.Steered = prior.Steered
+			return ack
+		}}, err
 	}
 	q := QueuedTurn{Input: c.p.Input, ClientID: c.p.ClientID, QueuedAt: transcript.Millis(env.now)}
 	if turn := s.activeTurn(); c.p.Mode == ModeSteer && turn != nil && turn.Kind == transcript.TurnUser && s.compacting() == nil {
 		q.TurnID = turn.ID
+		accepted := s.acceptance(env, c.p.IdempotencyKey, c.hash, string(turn.ID))
+		if accepted != nil {
+			accepted.Steered = true
+		}
 		return decision{
-			payloads: userMessage(env, q, s.acceptance(env, c.p.IdempotencyKey, c.hash, string(turn.ID))),
+			payloads: userMessage(env, q, accepted),
 			effects:  []effect{steerTurn{c.p.Input}},
 			answer: func(s *state) any {
 				ack := ackOf(s, turn.ID)
@@ -191,15 +201,15 @@ func (s *state) compacting() *compaction.Record {
 }
 
 // repeated reports whether an idempotency key was used before, and for what.
-func (s *state) repeated(key, hash string) (result string, ok bool, err error) {
+func (s *state) repeated(key, hash string) (prior Accepted, ok bool, err error) {
 	a, ok := s.Accepted[key]
 	if key == "" || !ok {
-		return "", false, nil
+		return a, false, nil
 	}
 	if a.Hash != hash {
-		return "", true, fault.New(fault.Conflict, "idempotency key %q was used for another request; use a new key for a new request", key)
+		return a, true, fault.New(fault.Conflict, "idempotency key %q was used for another request; use a new key for a new request", key)
 	}
-	return a.Result, true, nil
+	return a, true, nil
 }
 
 func (s *state) acceptance(env env, key, hash, result string) *Accepted {
@@ -209,16 +219,17 @@ func (s *state) acceptance(env env, key, hash, result string) *Accepted {
 	return &Accepted{Key: key, Hash: hash, Result: result, At: transcript.Millis(env.now)}
 }
 
-// ackOf describes a turn that was accepted before or just now. The position lacks
-// the journal's id, which the state does not know.
+// ackOf describes a turn that was accepted before or just now.
 func ackOf(s *state, id transcript.TurnID) TurnAck {
-	ack := TurnAck{AsOf: events.Cursor{N: s.Seq}, Turn: TurnView{Items: []transcript.Item{}}}
+	ack := TurnAck{AsOf: s.cursor(), Turn: TurnView{Items: []transcript.Item{}}}
 	if i, ok := s.turnAt[id]; ok {
 		ack.Turn.Turn = s.Transcript.Turns[i]
 		return ack
 	}
-	ack.Queued = true
-	ack.Turn.Turn = transcript.Turn{ID: id, Kind: transcript.TurnUser, Status: transcript.TurnQueued}
+	ack.Turn.Turn = transcript.Turn{ID: id, Kind: transcript.TurnUser, Status: transcript.TurnInterrupted}
+	if slices.ContainsFunc(s.Queue, func(q QueuedTurn) bool { return q.TurnID == id }) {
+		ack.Queued, ack.Turn.Status = true, transcript.TurnQueued
+	} // else it was taken out of the queue: it never ran, and never will
 	return ack
 }
 
@@ -255,12 +266,13 @@ func (c interrupt) decide(s *state, _ env) (decision, error) {
 type createThread struct {
 	started ThreadStarted
 	history []Payload
+	times   []time.Time // of started and history, if they are not of now
 	blobs   []events.Blob
 }
 
 func (c createThread) decide(s *state, _ env) (decision, error) {
 	if s.Seq == 0 {
-		return decision{payloads: append([]Payload{c.started}, c.history...), blobs: c.blobs}, nil
+		return decision{payloads: c.payloads(), times: c.times, blobs: c.blobs}, nil
 	}
 	if c.started.Accepted == nil {
 		return decision{}, fault.New(fault.Conflict, "thread %s exists already", s.ID)
@@ -298,14 +310,15 @@ func (c report) decide(s *state, env env) (decision, error) {
 // reported maps a session's updates to payloads. Times are the server's.
 func reported(s *state, env env, turn transcript.TurnID, updates []adapters.Update) []Payload {
 	ps := make([]Payload, 0, len(updates))
-	usage := s.Usage
+	usage, waiting := s.Usage, s.waitingCalls(nil)
 	for _, u := range updates {
 		switch u := u.(type) {
 		case adapters.ItemStarted:
 			it := u.Item
 			it.Turn, it.StartedAt, it.CompletedAt = turn, env.now, time.Time{}
-			if it.Body.Kind() == transcript.KindToolCall {
+			if call, ok := it.Body.(transcript.ToolCall); ok {
 				it.CompletedAt = env.now // a call is whole; what is open is its answer
+				waiting[call.CallID] = it
 			}
 			ps = append(ps, ItemStarted{Item: it})
 		case adapters.ItemCompleted:
@@ -314,7 +327,14 @@ func reported(s *state, env env, turn transcript.TurnID, updates []adapters.Upda
 			if it.StartedAt = s.startedAt(it.ID); it.StartedAt.IsZero() {
 				it.StartedAt = env.now
 			}
-			ps = append(ps, ItemCompleted{Item: it})
+			done := ItemCompleted{Item: it}
+			if r, ok := it.Body.(transcript.ToolResult); ok {
+				if call, ok := waiting[r.CallID]; ok {
+					done.Call = &call
+					delete(waiting, r.CallID)
+				}
+			}
+			ps = append(ps, done)
 		case adapters.UsageReported:
 			usage = UsageUpdated{
 				TurnID: turn, Last: u.Usage, Total: addUsage(usage.Total, u.Usage),
@@ -330,6 +350,28 @@ func reported(s *state, env env, turn transcript.TurnID, updates []adapters.Upda
 		}
 	}
 	return ps
+}
+
+// waitingCalls returns the calls that have no result once ps are committed.
+func (s *state) waitingCalls(ps []Payload) map[transcript.CallID]transcript.Item {
+	waiting := make(map[transcript.CallID]transcript.Item, len(s.calls))
+	for id, item := range s.calls {
+		waiting[id] = s.Transcript.Items[s.itemAt[item]]
+	}
+	for _, p := range ps {
+		switch p := p.(type) {
+		case ItemStarted:
+			if call, ok := p.Item.Body.(transcript.ToolCall); ok {
+				waiting[call.CallID] = p.Item
+			}
+		case ItemCompleted:
+			if r, ok := p.Item.Body.(transcript.ToolResult); ok {
+				delete(waiting, r.CallID)
+			}
+		default:
+		}
+	}
+	return waiting
 }
 
 func (s *state) startedAt(id transcript.ItemID) time.Time {
@@ -429,14 +471,17 @@ func closeOpen(s *state, env env, c endTurn, ended []Payload) []Payload {
 			ps = append(ps, ItemCompleted{Item: it})
 		}
 	}
-	return append(ps, answerOpen(s, env)...)
+	return append(ps, answerOpen(s, env, ended)...)
 }
 
-// answerOpen gives every unanswered call its synthetic result, in order.
-func answerOpen(s *state, env env) []Payload {
+// answerOpen gives every call that has no result once ended is committed its
+// synthetic one, in order.
+func answerOpen(s *state, env env, ended []Payload) []Payload {
 	var ps []Payload
-	for _, i := range s.indexesOf(maps.Values(s.calls)) {
-		it := s.Transcript.Items[i]
+	waiting := s.waitingCalls(ended)
+	for _, it := range slices.SortedFunc(maps.Values(waiting), func(a, b transcript.Item) int {
+		return cmp.Or(a.StartedAt.Compare(b.StartedAt), cmp.Compare(a.ID, b.ID))
+	}) {
 		result := transcript.SyntheticResult(it, it.Body.(transcript.ToolCall))
 		result.CompletedAt = env.now
 		ps = append(ps, ItemCompleted{Item: result, Call: &it})

@@ -1,7 +1,7 @@
 package threads
 
 import (
-	"github.com/plimsoll-dev/plimsoll/events"
+	"github.com/plimsoll-dev/plimsoll/adapters"
 	"github.com/plimsoll-dev/plimsoll/threads/compaction"
 	"github.com/plimsoll-dev/plimsoll/threads/fault"
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
@@ -20,10 +20,14 @@ func (c requestCompaction) decide(s *state, env env) (decision, error) {
 		return decision{}, err
 	}
 	if again {
-		return decision{answer: recordOf(transcript.CompactionID(prior))}, nil
+		return decision{answer: recordOf(transcript.CompactionID(prior.Result))}, nil
 	}
 	if r := s.running(); r != nil {
-		return decision{answer: recordOf(r.CompactionID)}, nil
+		d := decision{answer: recordOf(r.CompactionID)}
+		if a := s.acceptance(env, c.p.IdempotencyKey, c.hash, string(r.CompactionID)); a != nil {
+			d.payloads = []Payload{CompactionUpdated{Record: *r, Accepted: a}} // so that the key gets this answer again
+		}
+		return d, nil
 	}
 	id := transcript.CompactionID(env.newID())
 	r := compaction.NewRecord()
@@ -46,7 +50,7 @@ func (c requestCompaction) decide(s *state, env env) (decision, error) {
 // recordOf answers with the record as it is after the commit.
 func recordOf(id transcript.CompactionID) func(*state) any {
 	return func(s *state) any {
-		return CompactAck{Record: valueOf(s.compaction(id)), AsOf: events.Cursor{N: s.Seq}}
+		return CompactAck{Record: valueOf(s.compaction(id)), AsOf: s.cursor()}
 	}
 }
 
@@ -150,6 +154,7 @@ func (c endCompaction) checked(s *state, r compaction.Record) compaction.Verdict
 func contextMeasured(s *state, env env, r compaction.Record) Payload {
 	u := s.Usage
 	u.TurnID, u.Window, u.Base = r.TurnID, env.window, env.base
+	u.Last = adapters.Usage{} // of no request: as codex says it (codex 0.171, observed)
 	if r.After != nil {
 		u.Context, u.Source = r.After.Tokens, r.After.Source
 	}

@@ -26,7 +26,7 @@ func (a *actor) perform(e effect) {
 	switch e := e.(type) {
 	case runTurn:
 		ctx, cancel := context.WithCancelCause(a.ctx)
-		a.turn = &running{e.turn, cancel}
+		a.turn = &running{turn: e.turn, cancel: cancel}
 		a.readTo = len(a.state.Transcript.Items)
 		settings := a.state.Settings
 		a.work.Go(func() { a.runTurn(ctx, e, settings) })
@@ -61,7 +61,7 @@ func (a *actor) runTurn(ctx context.Context, e runTurn, settings Settings) {
 			return err
 		}
 		end, err = sess.Run(ctx, adapters.TurnInput{Turn: e.turn, Input: e.input}, &host{a, e.turn})
-		return err
+		return errors.Join(err, checkUpdates(end.Updates))
 	})
 	failpoint.Hit("turn/returned")
 	done := endTurn{turn: e.turn, end: end}
@@ -126,6 +126,12 @@ func (a *actor) openSession(ctx context.Context, settings Settings) (*session, e
 	sess := &session{opened, baseTokens(opened.Base())}
 	_, err = a.send(ctx, message{query: func(a *actor) any { a.session = sess; return nil }})
 	if err != nil {
+		// The actor may have taken it all the same.
+		a.tell(timed(func(a *actor) {
+			if a.session == sess {
+				a.session = nil
+			}
+		}))
 		return nil, errors.Join(err, opened.Close())
 	}
 	return sess, nil
@@ -140,19 +146,36 @@ func baseTokens(b adapters.Base) int {
 	return n
 }
 
-// steer wakes the session. If it cannot take input now, the message is journaled
-// all the same and part of the next request.
+// steer gives the session more input. What it takes is read; what it cannot take
+// any more keeps the turn going: see endTurn.
 func (a *actor) steer(e steerTurn) {
 	if a.session == nil || a.turn == nil {
 		return
 	}
 	sess, svc, id := a.session, a.svc, a.id
-	ctx := a.ctx
+	ctx, said := a.ctx, len(a.state.Transcript.Items)
+	a.steers++
 	a.work.Go(func() {
-		if err := sess.Steer(ctx, e.input); err != nil {
+		err := guard(func() error { return sess.Steer(ctx, e.input) })
+		if err != nil {
 			svc.log.Info("steer", "thread", id, "err", err)
 		}
+		a.tell(timed(func(a *actor) { a.steered(said, err) }))
 	})
+}
+
+// steered notes that a steer returned, and then hears the end of the turn if it
+// came in between.
+func (a *actor) steered(said int, err error) {
+	a.steers = max(0, a.steers-1)
+	if err == nil {
+		a.readTo = max(a.readTo, said)
+	}
+	if a.steers == 0 && a.lastEnd != nil {
+		m := *a.lastEnd
+		a.lastEnd = nil
+		a.receive(m)
+	}
 }
 
 // stopTurn interrupts the running session; one that does not stop is abandoned.
@@ -164,7 +187,7 @@ func (a *actor) stopTurn(cause error) {
 	sess := a.session
 	a.work.Go(func() {
 		if sess != nil {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), a.svc.cfg.StopAfter)
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), a.svc.cfg.StopAfter/2)
 			defer cancel()
 			if err := sess.Interrupt(ctx); err != nil {
 				a.svc.log.Info("interrupt session", "thread", a.id, "err", err)
@@ -175,7 +198,8 @@ func (a *actor) stopTurn(cause error) {
 	a.after(a.svc.cfg.StopAfter, func(a *actor) {
 		if a.turn == r {
 			a.abandon()
-			a.execute(message{cmd: endTurn{turn: r.turn, stopped: true, partial: a.partialTexts()}})
+			a.steers, a.lastEnd = 0, nil
+			a.receive(message{cmd: endTurn{turn: r.turn, stopped: true, partial: a.partialTexts()}})
 		}
 	})
 }
@@ -190,7 +214,7 @@ func (a *actor) stopCompaction(cause error) {
 	a.after(a.svc.cfg.StopAfter, func(a *actor) {
 		if rec := a.state.running(); a.compact == r && rec != nil {
 			a.abandon()
-			a.execute(message{cmd: endCompaction{id: rec.CompactionID, verdict: compaction.Verdict{
+			a.receive(message{cmd: endCompaction{id: rec.CompactionID, verdict: compaction.Verdict{
 				Outcome: compaction.Interrupted, Code: "abandoned", Reason: "the session did not stop in time",
 			}}})
 		}
@@ -199,12 +223,7 @@ func (a *actor) stopCompaction(cause error) {
 
 // after runs f on the actor's goroutine later, unless the actor ended.
 func (a *actor) after(d time.Duration, f func(a *actor)) {
-	time.AfterFunc(d, func() {
-		select {
-		case a.mailbox <- message{query: func(a *actor) any { f(a); return nil }}:
-		case <-a.gone:
-		}
-	})
+	time.AfterFunc(d, func() { a.tell(timed(f)) })
 }
 
 // abandon lets go of a session that does not obey. It is closed in the
@@ -226,13 +245,14 @@ func (a *actor) abandon() {
 // compactNow starts the run of a compaction whose request is journaled.
 func (a *actor) compactNow(id transcript.CompactionID) {
 	ctx, cancel := context.WithCancelCause(a.ctx)
-	a.compact = &running{cancel: cancel}
+	a.compact = &running{compaction: id, cancel: cancel}
 	run := compactionRun{
 		id: id, request: a.state.Requests[id], settings: a.state.Settings,
 		covered: len(a.state.Transcript.Items),
 		input: compaction.Input{
 			Entries: append([]transcript.Entry{}, a.state.context...),
 			Open:    a.unread(),
+			Base:    a.base(),
 			Window:  a.window,
 			Facts:   a.facts(),
 		},
@@ -293,13 +313,16 @@ func (a *actor) runCompaction(ctx context.Context, run compactionRun) {
 	done := endCompaction{id: run.id, covered: run.covered}
 	err := guard(func() error {
 		sess, err := a.openSession(ctx, run.settings)
-		if err != nil {
+		if err != nil && (run.request.Route == compaction.RouteNative || ctx.Err() != nil) {
 			return err
 		}
-		run.input.Base, run.input.Budget = sess.base, run.request.Budget
+		can := unreachable(err)
+		if err == nil {
+			run.input.Base, can = sess.base, ability(sess.Compaction())
+		}
+		run.input.Budget = run.request.Budget
 		done.verdict = compaction.Run(ctx, compaction.Job{
-			Route: run.request.Route, Writer: run.request.Writer, Input: run.input,
-			Ability: ability(sess.Compaction()),
+			Route: run.request.Route, Writer: run.request.Writer, Input: run.input, Ability: can,
 			Enter: func(ctx context.Context, p compaction.Phase, r compaction.Route) error {
 				_, err := a.send(ctx, message{cmd: enterPhase{run.id, p, r}})
 				return err
@@ -321,6 +344,14 @@ func (a *actor) runCompaction(ctx context.Context, run compactionRun) {
 	}
 	failpoint.Hit("compaction/verdict")
 	a.tell(done)
+}
+
+// unreachable is the ability of a session that could not be opened: a local
+// compaction does not need it.
+func unreachable(err error) compaction.Ability {
+	return compaction.Ability{Refusal: &compaction.Refusal{
+		Code: "sessionUnavailable", Reason: "the provider's session could not be opened: " + fault.MessageOf(err), Remedy: "use route local",
+	}}
 }
 
 func ability(a adapters.Ability) compaction.Ability {

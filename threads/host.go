@@ -33,6 +33,9 @@ func (h *host) Context(ctx context.Context) (adapters.Context, error) {
 
 // Emit implements adapters.Host.
 func (h *host) Emit(ctx context.Context, updates ...adapters.Update) error {
+	if err := checkUpdates(updates); err != nil {
+		return err
+	}
 	var batch []adapters.Update
 	flush := func() error {
 		if len(batch) == 0 {
@@ -54,11 +57,42 @@ func (h *host) Emit(ctx context.Context, updates ...adapters.Update) error {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
-		if _, err := h.a.svc.hub.Extend(string(h.a.id), string(d.Item), d.Text); err != nil {
-			return fmt.Errorf("stream text of item %s: %w", d.Item, err)
+		at, err := h.a.svc.hub.Extend(string(h.a.id), string(d.Item), d.Text)
+		if err != nil {
+			return fmt.Errorf("stream text of item %s, which must be an open message or reasoning: %w", d.Item, err)
+		}
+		if at > maxText {
+			return fault.New(fault.TooLarge, "item %s has more than %d bytes of text", d.Item, maxText)
 		}
 	}
 	return flush()
+}
+
+// maxText bounds the text of one item of a session, in bytes.
+const maxText = 4 << 20
+
+// checkUpdates refuses what no session may report.
+func checkUpdates(updates []adapters.Update) error {
+	for _, u := range updates {
+		var it transcript.Item
+		switch u := u.(type) {
+		case adapters.ItemStarted:
+			it = u.Item
+		case adapters.ItemCompleted:
+			it = u.Item
+		default:
+			continue
+		}
+		if err := checkItem(it); err != nil {
+			return fmt.Errorf("the session reported a broken item: %w", err)
+		}
+		switch it.Body.Kind() {
+		case transcript.KindCheckpoint, transcript.KindContextCompaction:
+			return fmt.Errorf("the session reported an item of kind %s, which only the server makes", it.Body.Kind())
+		default:
+		}
+	}
+	return nil
 }
 
 // Tool implements adapters.Host. A tool that does not exist, fails or panics
@@ -95,6 +129,9 @@ func (h *host) runTool(ctx context.Context, call transcript.ToolCall) transcript
 	if err != nil {
 		h.a.svc.log.Warn("tool failed", "thread", h.a.id, "tool", call.Name, "err", err)
 		return failedResult(fmt.Sprintf("tool %q failed: %s", call.Name, fault.MessageOf(err)))
+	}
+	if n := len(transcript.PartsText(result.Output)); n > maxText {
+		return failedResult(fmt.Sprintf("tool %q returned %d bytes; at most %d are allowed", call.Name, n, maxText))
 	}
 	return result
 }

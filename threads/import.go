@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"maps"
+	"path/filepath"
 	"slices"
 
 	"github.com/plimsoll-dev/plimsoll/events"
@@ -32,7 +33,10 @@ func (s *Service) Import(ctx context.Context, r io.Reader, p ImportParams) (Impo
 	if err != nil {
 		return ImportResult{}, err
 	}
-	settings, err := s.settle(Settings{Provider: p.Provider, Model: p.Model, Cwd: firstOf(p.Cwd, file.Cwd)})
+	if p.Cwd == "" && filepath.IsAbs(file.Cwd) {
+		p.Cwd = file.Cwd
+	}
+	settings, err := s.settle(Settings{Provider: p.Provider, Model: p.Model, Cwd: p.Cwd})
 	if err != nil {
 		return ImportResult{}, err
 	}
@@ -55,7 +59,7 @@ func (s *Service) Import(ctx context.Context, r io.Reader, p ImportParams) (Impo
 		Thread: read.Thread, Source: file.Source, Epochs: read.Thread.Epoch, AsOf: read.AsOf,
 		Items: map[transcript.Kind]int{}, Warnings: []string{}, Skipped: file.Skipped,
 	}
-	for _, it := range c.folded().Transcript.Items {
+	for _, it := range folded("", c.payloads()).Transcript.Items {
 		res.Items[it.Body.Kind()]++
 	}
 	for _, w := range file.Warnings {
@@ -227,6 +231,11 @@ func (s *Service) exported(file *importer.Session, settings Settings, p ImportPa
 		if err != nil {
 			return c, fault.Wrap(fault.Invalid, err, "the export cannot be read: event %d is damaged", i+1)
 		}
+		payload = withoutKey(payload)
+		c.times = append(c.times, transcript.FromMillis(e.AtMs))
+		if _, ends := payload.(ThreadDeleted); ends {
+			return c, fault.New(fault.Invalid, "the export cannot be read: event %d deletes the thread", i+1)
+		}
 		started, first := payload.(ThreadStarted)
 		if first != (i == 0) {
 			return c, fault.New(fault.Invalid, "the export cannot be read: event %d is %s; thread/started must be the first one and only that", i+1, e.Type)
@@ -238,8 +247,9 @@ func (s *Service) exported(file *importer.Session, settings Settings, p ImportPa
 		if p.Provider != "" || p.Model != "" {
 			started.Settings.Provider, started.Settings.Model = settings.Provider, settings.Model
 		}
-		started.Settings.Cwd = firstOf(p.Cwd, started.Settings.Cwd)
-		started.Accepted = nil
+		if p.Cwd != "" {
+			started.Settings.Cwd = settings.Cwd
+		}
 		c.started = started
 	}
 	if len(file.Events) == 0 {
@@ -248,23 +258,58 @@ func (s *Service) exported(file *importer.Session, settings Settings, p ImportPa
 	for _, hash := range slices.Sorted(maps.Keys(file.Blobs)) {
 		c.blobs = append(c.blobs, events.Blob{Hash: hash, Data: file.Blobs[hash]})
 	}
-	st := c.folded()
+	return c, s.putToRest(&c)
+}
+
+// putToRest ends what an imported history leaves open, and refuses one that
+// contradicts itself.
+func (s *Service) putToRest(c *createThread) error {
+	st := folded("", c.payloads())
+	for epoch := range st.Transcript.Epoch() + 1 {
+		if epoch > 0 && st.Transcript.Boundaries[epoch-1].Epoch != epoch {
+			return fault.New(fault.Invalid, "the export cannot be read: its boundary number %d says it opens epoch %d", epoch, st.Transcript.Boundaries[epoch-1].Epoch)
+		}
+		if _, err := st.Transcript.Context(epoch); err != nil {
+			return fault.Wrap(fault.Invalid, err, "the export cannot be read: %v", err)
+		}
+	}
 	d, err := recoverThread{}.decide(st, env{now: s.now(), newID: s.newID})
 	c.history = append(c.history, d.payloads...)
 	if len(st.Queue) > 0 {
 		c.history = append(c.history, QueueChanged{Queue: []QueuedTurn{}})
 	}
-	return c, err
+	if folded("", c.payloads()).Status == StatusActive {
+		c.history = append(c.history, StatusChanged{Status: StatusIdle})
+	}
+	return err
 }
 
-// folded is the state that the new thread will have.
-func (c createThread) folded() *state {
-	st := newState("")
-	for i, p := range c.history {
-		evolve(st, int64(i+2), st.CreatedAt, p)
+// withoutKey drops the idempotency key that rides in a payload: it belongs to the
+// thread that was exported.
+func withoutKey(p Payload) Payload {
+	switch p := p.(type) {
+	case ThreadStarted:
+		p.Accepted = nil
+		return p
+	case StatusChanged:
+		p.Accepted = nil
+		return p
+	case QueueChanged:
+		p.Accepted = nil
+		return p
+	case ItemCompleted:
+		p.Accepted = nil
+		return p
+	case CompactionUpdated:
+		p.Accepted = nil
+		return p
+	default:
+		return p
 	}
-	return st
 }
+
+// payloads is everything that the new thread begins with.
+func (c createThread) payloads() []Payload { return append([]Payload{c.started}, c.history...) }
 
 // Export writes the thread in this program's own format: every event as it is in
 // the journal, and every blob that one refers to. Importing the file gives the

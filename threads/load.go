@@ -12,19 +12,26 @@ import (
 )
 
 // readBatch is how many events are read at once.
-const readBatch = 512
+const readBatch = 128
+
+// errUnknown reports a thread that never was, not even a deleted one.
+var errUnknown = errors.New("threads: unknown thread")
 
 // fold returns a thread's state as the journal has it. A thread that is unknown or deleted is NotFound; one whose events
 // cannot be read is Corrupt, and the message says which event.
 func (s *Service) fold(ctx context.Context, id transcript.ThreadID) (*state, error) {
 	info, err := s.cfg.Journal.Info(ctx, string(id))
-	if errors.Is(err, events.ErrNotFound) || err == nil && info.Deleted {
-		return nil, fault.New(fault.NotFound, "thread %s does not exist", id)
+	if errors.Is(err, events.ErrNotFound) {
+		return nil, errUnknown
+	}
+	if err == nil && info.Deleted {
+		return nil, fault.New(fault.NotFound, "thread %s was deleted", id)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("load thread %s: %w", id, err)
 	}
 	st := s.unpack(ctx, id)
+	st.journal, st.unpacked = info.JournalID, st.Seq
 	for st.Seq < info.Head {
 		evs, err := s.cfg.Journal.Read(ctx, string(id), st.Seq, readBatch)
 		if reset, ok := errors.AsType[*events.Reset](err); ok {
@@ -69,7 +76,7 @@ func (a *actor) saveSnapshot() {
 	if a.state.Seq-a.saved < snapshotEvery {
 		return
 	}
-	data, err := json.Marshal(a.state)
+	data, err := transcript.Encode(a.state)
 	if err == nil {
 		err = a.svc.cfg.Journal.PutSnapshot(context.WithoutCancel(a.ctx), string(a.id), events.Snapshot{Seq: a.state.Seq, Version: snapshotVersion, Data: data})
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"unicode/utf8"
 
@@ -48,7 +49,10 @@ func (s *Service) create(ctx context.Context, c createThread, method, key, hash 
 			return ThreadRead{}, err
 		}
 		_, err = a.send(ctx, message{cmd: c})
-		if err == errGone { //nolint:errorlint // a sentinel of this package that is never wrapped
+		if errors.Is(err, errGone) {
+			if err := a.left(ctx); err != nil {
+				return ThreadRead{}, err
+			}
 			continue
 		}
 		if err != nil {
@@ -117,12 +121,7 @@ func (s *Service) StartTurn(ctx context.Context, p StartTurnParams) (TurnAck, er
 	}
 	hashed := p
 	hashed.IdempotencyKey = ""
-	ack, err := ask[TurnAck](ctx, s, p.Thread, acceptInput{p, requestHash(hashed)})
-	if err != nil {
-		return ack, err
-	}
-	ack.AsOf.Journal, err = s.journalOf(ctx, p.Thread)
-	return ack, err
+	return ask[TurnAck](ctx, s, p.Thread, acceptInput{p, requestHash(hashed)})
 }
 
 // checkInput refuses an input that says nothing.
@@ -198,10 +197,6 @@ func (s *Service) StartCompaction(ctx context.Context, p CompactParams) (Compact
 	if err == nil && p.Wait && !ack.Record.Terminal() {
 		ack, err = s.awaitCompaction(ctx, p.Thread, ack.Record.CompactionID)
 	}
-	if err != nil {
-		return CompactAck{}, err
-	}
-	ack.AsOf.Journal, err = s.journalOf(ctx, p.Thread)
 	return ack, err
 }
 

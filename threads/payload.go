@@ -2,6 +2,7 @@ package threads
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
@@ -52,6 +53,8 @@ type Accepted struct {
 	Hash   string `json:"hash"` // of the request's body
 	Result string `json:"result"`
 	At     int64  `json:"atMs"`
+	// Steered: the input went into a running turn.
+	Steered bool `json:"steered,omitempty"`
 }
 
 // ThreadDeleted is the last event of a thread, and the only one that remains.
@@ -232,5 +235,40 @@ func Decode(e events.Event) (Payload, error) {
 	if err != nil {
 		return nil, fmt.Errorf("event %d of thread %s (%s): %w", e.Seq, e.Thread, e.Type, err)
 	}
+	if c, ok := p.(checker); ok {
+		if err := c.check(); err != nil {
+			return nil, fmt.Errorf("event %d of thread %s (%s): %w", e.Seq, e.Thread, e.Type, err)
+		}
+	}
 	return p, nil
+}
+
+// A checker is a payload that its JSON type alone does not make valid.
+type checker interface{ check() error }
+
+func (p ItemStarted) check() error   { return checkItem(p.Item) }
+func (p ItemCompleted) check() error { return checkItem(p.Item) }
+
+func (p CompactionUpdated) check() error {
+	if p.Record.CompactionID == "" {
+		return errors.New("the compaction has no id")
+	}
+	if b := p.Boundary; b != nil && b.Checkpoint != nil {
+		return checkItem(*b.Checkpoint)
+	}
+	return nil
+}
+
+func (p TurnStarted) check() error {
+	if p.Turn.ID == "" {
+		return errors.New("the turn has no id")
+	}
+	return nil
+}
+
+func checkItem(it transcript.Item) error {
+	if it.ID == "" || it.Body == nil {
+		return errors.New("the item has no id or no body")
+	}
+	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
@@ -114,12 +115,8 @@ func (s *state) view(window int) Thread {
 // ReadThread describes a thread.
 func (s *Service) ReadThread(ctx context.Context, id transcript.ThreadID) (ThreadRead, error) {
 	r, err := query(ctx, s, id, func(a *actor) ThreadRead {
-		return ThreadRead{Thread: a.state.view(a.window), AsOf: events.Cursor{N: a.state.Seq}}
+		return ThreadRead{Thread: a.state.view(a.window), AsOf: a.state.cursor()}
 	})
-	if err != nil {
-		return r, err
-	}
-	r.AsOf.Journal, err = s.journalOf(ctx, id)
 	return r, err
 }
 
@@ -286,8 +283,7 @@ func (s *Service) ReadContext(ctx context.Context, id transcript.ThreadID, epoch
 	if err = errors.Join(err, r.err); err != nil {
 		return ContextRead{}, err
 	}
-	r.read.AsOf.Journal, err = s.journalOf(ctx, id)
-	return r.read, err
+	return r.read, nil
 }
 
 // base is the size of the base of each request: that of the open session, or as
@@ -305,20 +301,26 @@ func (a *actor) readContext(epoch *int) (ContextRead, error) {
 	if epoch == nil {
 		epoch = &current
 	}
-	entries, err := t.Context(*epoch)
+	entries, err := slices.Clone(a.state.context), error(nil)
+	if *epoch != current {
+		entries, err = t.Context(*epoch)
+	}
 	if err != nil {
 		return ContextRead{}, fault.Wrap(fault.NotFound, err, "epoch %d does not exist: thread %s has the epochs 0 to %d", *epoch, a.id, current)
 	}
 	read := ContextRead{
-		Epoch: *epoch, Epochs: current, Entries: entries, AsOf: events.Cursor{N: a.state.Seq},
+		Epoch: *epoch, Epochs: current, Entries: entries, AsOf: a.state.cursor(),
 		BaseTok: a.base(), Window: a.window,
 	}
 	if a.session != nil {
 		read.Base = a.session.Base()
 	}
-	read.Tokens = read.BaseTok
-	for _, e := range entries {
-		read.Tokens += transcript.Tokens(e.Item.Body)
+	read.Tokens = read.BaseTok + a.state.tokens
+	if *epoch != current {
+		read.Tokens = read.BaseTok
+		for _, e := range entries {
+			read.Tokens += transcript.Tokens(e.Item.Body)
+		}
 	}
 	if *epoch > 0 {
 		read.Boundary = &t.Boundaries[*epoch-1]
@@ -333,10 +335,12 @@ func (a *actor) readContext(epoch *int) (ContextRead, error) {
 func (s *Service) Providers(context.Context) []ProviderInfo {
 	infos := make([]ProviderInfo, len(s.cfg.Providers))
 	for i, p := range s.cfg.Providers {
-		infos[i] = ProviderInfo{Name: p.Name, Kind: p.Kind, Default: i == 0, Models: append([]adapters.ModelInfo{}, s.models[p.Name]...)}
-		if err := s.problem[p.Name]; err != nil {
-			infos[i].Error = fault.MessageOf(err)
+		infos[i] = ProviderInfo{Name: p.Name, Kind: p.Kind, Default: i == 0, Models: append([]adapters.ModelInfo{}, s.modelsOf(p.Name)...)}
+		s.mu.Lock()
+		if m := s.catalog[p.Name]; m.err != nil {
+			infos[i].Error = fault.MessageOf(m.err)
 		}
+		s.mu.Unlock()
 	}
 	return infos
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -27,6 +29,7 @@ type Config struct {
 	Tools     map[string]Tool
 	Logger    *slog.Logger  // nil: nothing is logged
 	Checks    []string      // prefixes of commands that verify the work
+	Cwd       string        // absolute; of threads that name none. Empty: the process's
 	IdleAfter time.Duration // an idle thread is unloaded after this; 0 means 5 minutes
 	StopAfter time.Duration // a session that does not stop when interrupted is abandoned after this; 0 means 10 s
 }
@@ -40,16 +43,15 @@ type Service struct {
 	cfg     Config
 	hub     *events.Hub
 	log     *slog.Logger
-	models  map[string][]adapters.ModelInfo // by provider, as listed when the service was opened
-	problem map[string]error                // by provider, why its models are not known
 	now     func() time.Time
 	newID   func() string
 	closing chan struct{} // closed by Close
 	actors  sync.WaitGroup
 
-	mu     sync.Mutex // guards loaded and closed; never held while waiting
-	loaded map[transcript.ThreadID]*slot
-	closed bool
+	mu      sync.Mutex         // guards what follows; never held while waiting
+	catalog map[string]*models // by provider
+	loaded  map[transcript.ThreadID]*slot
+	closed  bool
 }
 
 // A slot is a thread that is loaded or being loaded.
@@ -63,7 +65,14 @@ type slot struct {
 // left: open turns and compactions are ended, queues are served.
 func Open(ctx context.Context, cfg Config) (*Service, error) {
 	if len(cfg.Providers) == 0 {
-		return nil, errors.New("threads: no provider is configured")
+		return nil, errors.Join(errors.New("threads: no provider is configured"), cfg.Journal.Close())
+	}
+	if cfg.Cwd == "" {
+		wd, err := os.Getwd()
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("threads: find the working folder: %w", err), cfg.Journal.Close())
+		}
+		cfg.Cwd = wd
 	}
 	if cfg.IdleAfter == 0 {
 		cfg.IdleAfter = 5 * time.Minute
@@ -76,8 +85,8 @@ func Open(ctx context.Context, cfg Config) (*Service, error) {
 	}
 	s := &Service{
 		cfg: cfg, hub: events.NewHub(cfg.Journal, textOf), log: cfg.Logger,
-		models: map[string][]adapters.ModelInfo{}, problem: map[string]error{},
-		now: func() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }, newID: newID,
+		catalog: map[string]*models{},
+		now:     func() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }, newID: newID,
 		closing: make(chan struct{}), loaded: map[transcript.ThreadID]*slot{},
 	}
 	s.listModels(ctx)
@@ -91,23 +100,73 @@ func Open(ctx context.Context, cfg Config) (*Service, error) {
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
 // listTimeout bounds the start: a provider that does not answer is known by
-// name only.
+// name only, until it does.
 const listTimeout = 5 * time.Second
 
+// listModels asks every provider for its models and waits for those that answer
+// in time.
 func (s *Service) listModels(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	var mu sync.Mutex
-	var wg sync.WaitGroup
+	answers := make(chan struct{}, len(s.cfg.Providers))
 	for _, p := range s.cfg.Providers {
-		wg.Go(func() {
-			models, err := p.Adapter.Models(ctx)
-			mu.Lock()
-			defer mu.Unlock()
-			s.models[p.Name], s.problem[p.Name] = models, err
+		s.catalog[p.Name] = &models{asking: true}
+		go func() {
+			s.askModels(ctx, p)
+			answers <- struct{}{}
+		}()
+	}
+	for range s.cfg.Providers {
+		select {
+		case <-answers:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// models is what is known of a provider's models.
+type models struct {
+	list   []adapters.ModelInfo
+	err    error // why list is empty
+	asking bool
+	asked  time.Time
+}
+
+// askAgain is how long a provider that failed to list its models is left alone.
+const askAgain = 30 * time.Second
+
+// askModels asks one provider.
+func (s *Service) askModels(ctx context.Context, p Provider) {
+	var list []adapters.ModelInfo
+	err := guard(func() (err error) {
+		list, err = p.Adapter.Models(ctx)
+		return err
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.catalog[p.Name] = &models{list: list, err: err, asked: s.now()}
+}
+
+// modelsOf returns what is known of a provider's models. One that failed to list
+// them is asked again in the background.
+func (s *Service) modelsOf(provider string) []adapters.ModelInfo {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.catalog[provider]
+	if m == nil {
+		return nil
+	}
+	p, ok := s.provider(provider)
+	if ok && m.err != nil && !m.asking && !s.closed && s.now().Sub(m.asked) > askAgain {
+		m.asking = true
+		s.actors.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), listTimeout)
+			defer cancel()
+			s.askModels(ctx, p)
 		})
 	}
-	wg.Wait()
+	return m.list
 }
 
 // recoverAll loads every thread that was at work or has a queue. A thread that
@@ -126,7 +185,6 @@ func (s *Service) recoverAll(ctx context.Context) error {
 			if _, err := s.actor(ctx, transcript.ThreadID(info.Thread)); err != nil {
 				s.log.Error("recover thread", "thread", info.Thread, "err", err)
 			}
-			q.BeforePos = info.HeadPos
 		}
 		if len(infos) < q.Limit {
 			return nil
@@ -193,10 +251,7 @@ func (s *Service) slot(ctx context.Context, id transcript.ThreadID, create bool)
 // load is the goroutine of a slot: it folds the thread and becomes its actor.
 func (s *Service) load(id transcript.ThreadID, sl *slot, create bool) {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	st, err := s.fold(ctx, id)
-	if fault.CodeOf(err) == fault.NotFound && create {
-		st, err = newState(id), nil
-	}
+	st, err := s.loadState(ctx, id, create)
 	if err != nil {
 		cancel(err)
 		s.mu.Lock()
@@ -207,12 +262,29 @@ func (s *Service) load(id transcript.ThreadID, sl *slot, create bool) {
 		return
 	}
 	a := &actor{
-		id: id, svc: s, mailbox: make(chan message), gone: make(chan struct{}), ctx: ctx, cancel: cancel,
-		state: st, window: s.window(st.Settings), ended: map[transcript.CompactionID][]chan struct{}{},
+		id: id, svc: s, mailbox: make(chan message), stopped: make(chan struct{}), gone: make(chan struct{}),
+		ctx: ctx, cancel: cancel, state: st, saved: st.unpacked, window: s.window(st.Settings), ended: map[transcript.CompactionID][]chan struct{}{},
 		idle: time.NewTimer(s.cfg.IdleAfter),
 	}
 	sl.a = a
 	a.loop(func() { close(sl.ready) })
+}
+
+// loadState folds a thread. With create, one that never was begins empty.
+func (s *Service) loadState(ctx context.Context, id transcript.ThreadID, create bool) (st *state, err error) {
+	broken := guard(func() error { st, err = s.fold(ctx, id); return nil })
+	switch {
+	case broken != nil:
+		s.log.Error("load thread", "thread", id, "err", broken)
+		return nil, fault.Wrap(fault.Corrupt, broken, "thread %s cannot be read: its events contradict each other", id)
+	case errors.Is(err, errUnknown) && create:
+		return newState(id), nil
+	case errors.Is(err, errUnknown):
+		return nil, fault.New(fault.NotFound, "thread %s does not exist", id)
+	case err != nil && create && fault.CodeOf(err) == fault.NotFound:
+		return nil, fault.New(fault.Conflict, "thread %s was made with this idempotency key and deleted; use a new key", id)
+	}
+	return st, err
 }
 
 // forget takes an actor out of the table, if it is still the one in it.
@@ -235,6 +307,20 @@ func (s *Service) do(ctx context.Context, id transcript.ThreadID, m message) (an
 		if !errors.Is(err, errGone) {
 			return v, err
 		}
+		if err := a.left(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// left waits until an actor that ended has left the table, after which the thread
+// can be loaded again.
+func (a *actor) left(ctx context.Context) error {
+	select {
+	case <-a.gone:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 
@@ -269,7 +355,7 @@ func (s *Service) provider(name string) (Provider, bool) {
 
 // window returns the context window of the model that a thread runs with.
 func (s *Service) window(settings Settings) int {
-	for _, m := range s.models[settings.Provider] {
+	for _, m := range s.modelsOf(settings.Provider) {
 		if m.ID == settings.Model {
 			return m.ContextWindow
 		}
@@ -290,7 +376,7 @@ func (s *Service) settle(in Settings) (Settings, error) {
 		}
 		return in, fault.New(fault.Invalid, "provider %q is not configured; configured: %s", in.Provider, strings.Join(names, ", "))
 	}
-	models := s.models[in.Provider]
+	models := s.modelsOf(in.Provider)
 	if in.Model == "" && len(models) > 0 {
 		in.Model = models[0].ID
 	}
@@ -300,6 +386,12 @@ func (s *Service) settle(in Settings) (Settings, error) {
 			ids[i] = m.ID
 		}
 		return in, fault.New(fault.Invalid, "provider %q has no model %q; it has: %s", in.Provider, in.Model, strings.Join(ids, ", "))
+	}
+	if in.Cwd == "" {
+		in.Cwd = s.cfg.Cwd
+	}
+	if !filepath.IsAbs(in.Cwd) {
+		return in, fault.New(fault.Invalid, "cwd is %q; it must be an absolute path", in.Cwd)
 	}
 	var err error
 	in.ApprovalPolicy, err = oneOf("approvalPolicy", in.ApprovalPolicy, "on-request", "untrusted", "never")

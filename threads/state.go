@@ -1,10 +1,14 @@
 package threads
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
+	"github.com/plimsoll-dev/plimsoll/events"
 	"github.com/plimsoll-dev/plimsoll/threads/compaction"
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
@@ -32,15 +36,24 @@ type state struct {
 	Accepted    map[string]Accepted
 	Deleted     bool
 
+	journal  string // the id of the thread's journal, the first half of its cursors
+	unpacked int64  // seq of the snapshot that the state was loaded from; 0: none
 	index
 }
 
+// cursor is the thread's present position.
+func (s *state) cursor() events.Cursor { return events.Cursor{Journal: s.journal, N: s.Seq} }
+
 // snapshotVersion changes whenever a snapshot of before cannot be used any more;
 // the state is then folded from the first event.
-const snapshotVersion = 1
+const snapshotVersion = 2
 
-// acceptedFor is how long an idempotency key is remembered.
-const acceptedFor = 24 * time.Hour
+// An idempotency key is remembered for acceptedFor, unless a thread is given more
+// than maxAccepted of them in that time.
+const (
+	acceptedFor = 24 * time.Hour
+	maxAccepted = 10_000
+)
 
 // index is derived from the transcript and kept beside it, so that no command
 // costs time in proportion to the thread's length.
@@ -110,17 +123,27 @@ func evolve(s *state, seq int64, at time.Time, p Payload) {
 	}
 }
 
-// accept remembers an idempotency key, and forgets those that expired.
+// accept remembers an idempotency key.
 func (s *state) accept(a *Accepted, now time.Time) {
 	if a == nil {
 		return
 	}
-	for k, old := range s.Accepted {
-		if now.Sub(transcript.FromMillis(old.At)) > acceptedFor {
+	if len(s.Accepted) >= maxAccepted {
+		s.forgetKeys(now)
+	}
+	s.Accepted[a.Key] = *a
+}
+
+// forgetKeys makes room: keys that expired go, or else the older half.
+func (s *state) forgetKeys(now time.Time) {
+	keys := slices.SortedFunc(maps.Keys(s.Accepted), func(a, b string) int {
+		return cmp.Or(cmp.Compare(s.Accepted[a].At, s.Accepted[b].At), cmp.Compare(a, b))
+	})
+	for i, k := range keys {
+		if i < len(keys)/2 || now.Sub(transcript.FromMillis(s.Accepted[k].At)) > acceptedFor {
 			delete(s.Accepted, k)
 		}
 	}
-	s.Accepted[a.Key] = *a
 }
 
 func (s *state) startTurn(t transcript.Turn) {
@@ -185,9 +208,7 @@ func (s *state) addEntry(it transcript.Item) {
 	s.tokens += transcript.Tokens(it.Body)
 }
 
-// completeItem gives an open item its final body, or adds a whole one. The
-// context is the fold of the transcript, so it is rebuilt in the rare case that
-// other items have come since the item was opened.
+// completeItem gives an open item its final body, or adds a whole one.
 func (s *state) completeItem(p ItemCompleted) {
 	if p.Reanchor {
 		s.Reanchor = ""
@@ -197,21 +218,35 @@ func (s *state) completeItem(p ItemCompleted) {
 		s.addItem(p.Item, false)
 		return
 	}
-	if !s.open[p.Item.ID] {
-		return
+	if was := s.Transcript.Items[i]; !s.open[was.ID] && !was.CompletedAt.IsZero() {
+		return // it is complete
 	}
 	delete(s.open, p.Item.ID)
 	s.Transcript.Items[i] = p.Item
-	if i < len(s.Transcript.Items)-1 {
-		s.reindexContext()
-		return
+	s.putEntry(i)
+}
+
+// putEntry shows an item that was open in its final form, at its place in the
+// context. Items that were opened after it are few.
+func (s *state) putEntry(i int) {
+	it := s.Transcript.Items[i]
+	if n := s.Transcript.Epoch(); n > 0 && i < s.Transcript.Boundaries[n-1].Covered {
+		return // the boundary decided what is shown of it
 	}
-	if n := len(s.context) - 1; n >= 0 && s.context[n].Item.ID == p.Item.ID {
-		s.tokens -= transcript.Tokens(s.context[n].Item.Body)
-		s.context = s.context[:n]
+	at := len(s.context)
+	for at > 0 {
+		if j, ok := s.itemAt[s.context[at-1].Item.ID]; !ok || j < i {
+			break
+		}
+		at--
 	}
-	if transcript.InContext(p.Item) {
-		s.addEntry(p.Item)
+	if at < len(s.context) && s.context[at].Item.ID == it.ID {
+		s.tokens -= transcript.Tokens(s.context[at].Item.Body)
+		s.context = slices.Delete(s.context, at, at+1)
+	}
+	if transcript.InContext(it) {
+		s.context = slices.Insert(s.context, at, transcript.Entry{Item: it, Form: transcript.FormWhole})
+		s.tokens += transcript.Tokens(it.Body)
 	}
 }
 

@@ -39,11 +39,10 @@ func (p Phase) To(q Phase) (Phase, error) {
 // allowed says in which phases each outcome may be reached. Completed needs a
 // commit; the others leave the context as it was.
 var allowed = map[Outcome][]Phase{
-	Completed:   {PhaseCommitting},
-	Unchanged:   {PhaseRunning, PhaseCommitting},
-	Refused:     {PhaseRequested, PhaseHooking, PhaseRunning},
-	Denied:      {PhaseHooking},
-	Failed:      {PhaseHooking, PhaseRunning, PhaseCommitting},
+	Completed: {PhaseCommitting},
+	Unchanged: {PhaseRunning, PhaseCommitting},
+	Refused:   {PhaseRequested, PhaseHooking, PhaseRunning},
+	Denied:    {PhaseHooking}, Failed: {PhaseRequested, PhaseHooking, PhaseRunning, PhaseCommitting},
 	Cancelled:   {PhaseRequested, PhaseHooking, PhaseRunning},
 	Interrupted: {PhaseRequested, PhaseHooking, PhaseRunning, PhaseCommitting},
 	Uncertain:   {PhaseRunning},

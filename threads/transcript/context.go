@@ -56,9 +56,15 @@ func (t *Transcript) Context(epoch int) ([]Entry, error) {
 	if epoch < 0 || epoch > len(t.Boundaries) {
 		return nil, fmt.Errorf("epoch %d does not exist: the thread has epochs 0 to %d", epoch, len(t.Boundaries))
 	}
-	end := len(t.Items)
+	begin, end := 0, len(t.Items)
+	if epoch > 0 {
+		begin = t.Boundaries[epoch-1].Covered
+	}
 	if epoch < len(t.Boundaries) {
 		end = t.Boundaries[epoch].Covered
+	}
+	if begin < 0 || begin > end || end > len(t.Items) {
+		return nil, fmt.Errorf("epoch %d goes from item %d to item %d of %d", epoch, begin, end, len(t.Items))
 	}
 	if epoch == 0 {
 		return appendWhole(nil, t.Items[:end]), nil

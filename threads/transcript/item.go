@@ -50,12 +50,12 @@ const (
 
 // A Turn groups the items that one input caused.
 type Turn struct {
-	ID          TurnID     `json:"id"`
-	Kind        TurnKind   `json:"kind"`
-	Status      TurnStatus `json:"status"`
-	Error       *TurnError `json:"error"`
-	StartedAt   time.Time  `json:"startedAt"`
-	CompletedAt time.Time  `json:"completedAt"`
+	ID          TurnID
+	Kind        TurnKind
+	Status      TurnStatus
+	Error       *TurnError
+	StartedAt   time.Time
+	CompletedAt time.Time // zero while it is in progress
 }
 
 // A TurnError says why a turn failed.

@@ -59,6 +59,32 @@ func (it *Item) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// turnJSON is the stored form of a Turn: times in unix milliseconds, 0 for
+// unknown.
+type turnJSON struct {
+	ID          TurnID     `json:"id"`
+	Kind        TurnKind   `json:"kind"`
+	Status      TurnStatus `json:"status"`
+	Error       *TurnError `json:"error"`
+	StartedAt   int64      `json:"startedAtMs"`
+	CompletedAt int64      `json:"completedAtMs"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (t Turn) MarshalJSON() ([]byte, error) {
+	return Encode(turnJSON{t.ID, t.Kind, t.Status, t.Error, Millis(t.StartedAt), Millis(t.CompletedAt)})
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *Turn) UnmarshalJSON(b []byte) error {
+	var raw turnJSON
+	if err := json.Unmarshal(b, &raw); err != nil {
+		return err
+	}
+	*t = Turn{raw.ID, raw.Kind, raw.Status, raw.Error, FromMillis(raw.StartedAt), FromMillis(raw.CompletedAt)}
+	return nil
+}
+
 // decoders is the closed set of bodies; a kind that is not here cannot be read.
 var decoders = map[Kind]func([]byte) (Body, error){
 	KindUserMessage:       decode[UserMessage],

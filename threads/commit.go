@@ -1,0 +1,204 @@
+package threads
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/plimsoll-dev/plimsoll/events"
+	"github.com/plimsoll-dev/plimsoll/threads/failpoint"
+	"github.com/plimsoll-dev/plimsoll/threads/fault"
+	"github.com/plimsoll-dev/plimsoll/threads/transcript"
+)
+
+// run decides a command, journals what follows, folds it, and performs the
+// effects: the only way in which a thread changes.
+func (a *actor) run(c command) (any, error) {
+	d, err := c.decide(a.state, env{now: a.svc.now(), newID: a.svc.newID, window: a.window, base: a.base(), read: a.readTo})
+	if err != nil {
+		return nil, err
+	}
+	if len(d.payloads) > 0 {
+		if err := a.commit(d); err != nil {
+			return nil, err
+		}
+	}
+	for _, e := range d.effects {
+		a.perform(e)
+	}
+	if d.answer == nil {
+		return nil, nil
+	}
+	return d.answer(a.state), nil
+}
+
+// commit journals a decision in one transaction and folds it. When it fails
+// nothing has changed, or the actor has failed and the thread is loaded anew.
+func (a *actor) commit(d decision) error {
+	ap, err := a.encode(d)
+	if err != nil {
+		return err
+	}
+	first := ap.Events[0].Type
+	failpoint.Hit("commit/before/" + first)
+	head, err := a.svc.hub.Append(context.WithoutCancel(a.ctx), ap)
+	if err != nil {
+		return a.commitFailed(ap, err)
+	}
+	failpoint.Hit("commit/after/" + first)
+	if err := a.fold(ap.Events, head); err != nil {
+		a.fail(err)
+		return err
+	}
+	return nil
+}
+
+// fold takes in events that were committed. What is folded is what was stored,
+// not what was meant: a thread that is loaded again is the same to the byte.
+func (a *actor) fold(evs []events.Event, head int64) error {
+	if a.state.journal == "" {
+		info, err := a.svc.cfg.Journal.Info(context.WithoutCancel(a.ctx), string(a.id))
+		if err != nil {
+			return fmt.Errorf("read the new thread's journal id: %w", err)
+		}
+		a.state.journal = info.JournalID
+	}
+	seq := head - int64(len(evs))
+	for _, e := range evs {
+		seq++
+		p, err := Decode(e)
+		if err != nil {
+			return err
+		}
+		evolve(a.state, seq, e.At, p)
+		a.notify(p)
+	}
+	a.window = a.svc.window(a.state.Settings)
+	return nil
+}
+
+// notify wakes those who wait for a compaction to end.
+func (a *actor) notify(p Payload) {
+	u, ok := p.(CompactionUpdated)
+	if !ok || !u.Record.Terminal() {
+		return
+	}
+	for _, w := range a.ended[u.Record.CompactionID] {
+		close(w)
+	}
+	delete(a.ended, u.Record.CompactionID)
+}
+
+// commitFailed tells a full disk, after which nothing has changed and the thread
+// goes on, from every other failure, after which only the journal knows.
+func (a *actor) commitFailed(ap events.Append, err error) error {
+	if errors.Is(err, events.ErrFull) {
+		info, ierr := a.svc.cfg.Journal.Info(context.WithoutCancel(a.ctx), ap.Thread)
+		if ierr == nil && info.Head == ap.Expect || errors.Is(ierr, events.ErrNotFound) && ap.Expect == 0 {
+			return errFull(err)
+		}
+	}
+	a.fail(err)
+	return fault.Wrap(fault.Unavailable, err, "the journal could not be written; thread %s is loaded again from what it holds", a.id)
+}
+
+func errFull(err error) error {
+	return fault.Wrap(fault.Full, err, "the disk or the database quota is full; nothing was changed; free space and retry")
+}
+
+// encode makes the transaction of a decision.
+func (a *actor) encode(d decision) (events.Append, error) {
+	now := a.svc.now()
+	ap := events.Append{Thread: string(a.id), Expect: a.state.Seq, Blobs: d.blobs, Events: make([]events.Event, len(d.payloads))}
+	listed := false
+	for i, p := range d.payloads {
+		data, err := transcript.Encode(p)
+		if err != nil {
+			return ap, fmt.Errorf("encode %s: %w", p.EventType(), err)
+		}
+		ap.Events[i] = events.Event{Type: p.EventType(), At: now, Data: data}
+		if i < len(d.times) {
+			ap.Events[i].At = d.times[i]
+		}
+		switch p.(type) {
+		case TurnCompleted:
+			listed = true
+			for id := range a.state.open { // nobody extends them any more
+				ap.Closed = append(ap.Closed, string(id))
+			}
+		case ThreadDeleted:
+			ap.Delete = true
+		case ThreadStarted, StatusChanged, QueueChanged:
+			listed = true
+		default: // the hub closes the text of an item that is completed
+		}
+	}
+	if listed && !ap.Delete {
+		info, err := json.Marshal(a.listing(d.payloads, now))
+		if err != nil {
+			return ap, fmt.Errorf("encode thread info: %w", err)
+		}
+		ap.Info = info
+	}
+	return ap, nil
+}
+
+// listing is the thread as listings show it once the payloads are committed.
+func (a *actor) listing(payloads []Payload, now time.Time) Thread {
+	if a.state.Seq == 0 {
+		st := folded(a.id, payloads)
+		st.UpdatedAt = now
+		return st.view(a.svc.window(st.Settings))
+	}
+	t := a.state.view(a.window)
+	t.UpdatedAt = now
+	added := map[transcript.ItemID]bool{}
+	count := func(it transcript.Item) {
+		if _, known := a.state.itemAt[it.ID]; !known && !added[it.ID] {
+			added[it.ID] = true
+			t.Items++
+		}
+		if u, ok := it.Body.(transcript.UserMessage); ok && t.Preview == "" {
+			t.Preview = preview(transcript.Text(u))
+		}
+	}
+	for _, p := range payloads {
+		switch p := p.(type) {
+		case StatusChanged:
+			t.Status = p.Status
+		case QueueChanged:
+			t.Queued = len(p.Queue)
+		case TurnStarted:
+			t.Turns++
+		case ItemStarted:
+			count(p.Item)
+		case ItemCompleted:
+			count(p.Item)
+		case UsageUpdated:
+			t.Load.Context, t.Load.Base, t.Load.Source = p.Context, p.Base, p.Source
+		case CompactionUpdated:
+			if p.Boundary != nil {
+				t.Epoch = p.Boundary.Epoch
+			}
+		default: // shown by no listing
+		}
+	}
+	return t
+}
+
+// folded is the state that payloads make of nothing.
+func folded(id transcript.ThreadID, payloads []Payload) *state {
+	st := newState(id)
+	for i, p := range payloads {
+		evolve(st, int64(i+1), time.Time{}, p)
+	}
+	return st
+}
+
+// streams reports whether items of this kind have streamed text.
+func streams(b transcript.Body) bool {
+	k := b.Kind()
+	return k == transcript.KindAgentMessage || k == transcript.KindReasoning
+}
