@@ -1,0 +1,486 @@
+package threads_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll-dev/plimsoll/adapters"
+	"github.com/plimsoll-dev/plimsoll/events"
+	"github.com/plimsoll-dev/plimsoll/threads"
+	"github.com/plimsoll-dev/plimsoll/threads/compaction"
+	"github.com/plimsoll-dev/plimsoll/threads/fault"
+	"github.com/plimsoll-dev/plimsoll/threads/transcript"
+)
+
+// quota is a journal whose disk can be full.
+type quota struct {
+	events.Journal
+	mu   sync.Mutex
+	full bool
+}
+
+func (q *quota) set(full bool) { q.mu.Lock(); q.full = full; q.mu.Unlock() }
+
+func (q *quota) Append(ctx context.Context, a events.Append) (int64, error) {
+	q.mu.Lock()
+	full := q.full
+	q.mu.Unlock()
+	if full {
+		return 0, events.ErrFull
+	}
+	return q.Journal.Append(ctx, a)
+}
+
+func (b *bench) withQuota() *quota {
+	b.close()
+	q := &quota{Journal: b.journal}
+	b.config.Journal = unclosed{q}
+	b.open()
+	return q
+}
+
+func TestDiskFullAtTheEndOfATurnEndsItOnceThereIsSpace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		id := b.create()
+		q := b.withQuota()
+		ack := b.start(id, "hello")
+		r := b.request()
+		r.send(t, adapters.MessageText{Text: "an answer that is not lo"}, adapters.MessageText{})
+		q.set(true)
+		r.send(t, adapters.Done{Stop: adapters.StopEnd})
+		synctest.Wait()
+		if read, err := b.svc.ReadThread(t.Context(), id); err != nil || read.Thread.Status != threads.StatusActive {
+			t.Errorf("while the disk is full the thread reads %v, %v", read.Thread.Status, err)
+		}
+		_, err := b.svc.StartTurn(t.Context(), threads.StartTurnParams{Thread: id, Input: transcript.TextParts("more")})
+		if fault.CodeOf(err) != fault.Full {
+			t.Errorf("an input while the disk is full: %v, want full", err)
+		}
+		q.set(false)
+		time.Sleep(3 * time.Second) // of synctest's clock
+		if done := b.await(id, ended(ack.Turn.ID)).(threads.TurnCompleted); done.Turn.Status != transcript.TurnInterrupted {
+			t.Errorf("the turn is %s", done.Turn.Status)
+		}
+		b.turn(id, "go on", "yes")
+	})
+}
+
+func TestDiskFullAtTheEndOfACompactionAnswersWhoWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		id := b.laden()
+		q := b.withQuota()
+		reached, release := holdAt(t, "compaction/verdict")
+		got := make(chan compaction.Record, 1)
+		go func() {
+			ack, err := b.svc.StartCompaction(context.Background(), threads.CompactParams{Thread: id, Wait: true})
+			if err != nil {
+				t.Error(err)
+			}
+			got <- ack.Record
+		}()
+		<-reached
+		q.set(true)
+		release()
+		synctest.Wait()
+		q.set(false)
+		rec := <-got
+		if rec.Outcome == nil || *rec.Outcome != compaction.Interrupted {
+			t.Errorf("record %s", mustJSON(t, rec))
+		}
+		if read, err := b.svc.ReadThread(t.Context(), id); err != nil || read.Thread.Epoch != 0 || read.Thread.Status == threads.StatusActive {
+			t.Errorf("thread %+v, %v", read.Thread, err)
+		}
+	})
+}
+
+// rogue is a session that does what run says.
+type rogue struct {
+	adapters.Session
+	run     func(ctx context.Context, h adapters.Host) (adapters.End, error)
+	compact func(ctx context.Context) (adapters.NativeResult, error)
+	steered chan string
+}
+
+func (r rogue) Run(ctx context.Context, _ adapters.TurnInput, h adapters.Host) (adapters.End, error) {
+	return r.run(ctx, h)
+}
+
+func (r rogue) Steer(_ context.Context, input []transcript.Part) error {
+	if r.steered == nil {
+		return adapters.ErrNotSteerable
+	}
+	r.steered <- transcript.PartsText(input)
+	return nil
+}
+
+type rogueAdapter struct {
+	adapters.Adapter
+	rogue
+	fail *error // of Open
+}
+
+func (r rogueAdapter) Open(ctx context.Context, p adapters.OpenParams) (adapters.Session, error) {
+	if r.fail != nil && *r.fail != nil {
+		return nil, *r.fail
+	}
+	s, err := r.Adapter.Open(ctx, p)
+	if r.run == nil {
+		return s, err
+	}
+	r.Session = s
+	return r.rogue, err
+}
+
+func rogueBench(t *testing.T, r rogueAdapter) *bench {
+	return newBench(t, func(c *threads.Config) {
+		r.Adapter = c.Providers[0].Adapter
+		c.Providers[0].Adapter = r
+	})
+}
+
+func TestSessionThatReportsNonsenseFailsItsTurnOnly(t *testing.T) {
+	for name, run := range map[string]func(context.Context, adapters.Host) (adapters.End, error){
+		"an item without a body": func(ctx context.Context, h adapters.Host) (adapters.End, error) {
+			return adapters.End{}, h.Emit(ctx, adapters.ItemCompleted{Item: transcript.Item{ID: "x"}})
+		},
+		"an end without a body": func(context.Context, adapters.Host) (adapters.End, error) {
+			return adapters.End{Updates: []adapters.Update{adapters.ItemCompleted{}}}, nil
+		},
+		"a checkpoint": func(ctx context.Context, h adapters.Host) (adapters.End, error) {
+			return adapters.End{}, h.Emit(ctx, adapters.ItemCompleted{Item: transcript.Item{ID: "x", Body: transcript.Checkpoint{}}})
+		},
+		"text for an item that is not open": func(ctx context.Context, h adapters.Host) (adapters.End, error) {
+			return adapters.End{}, h.Emit(ctx, adapters.TextDelta{Item: "x", Text: "y"})
+		},
+		"a call that does not exist": func(ctx context.Context, h adapters.Host) (adapters.End, error) {
+			_, err := h.Tool(ctx, transcript.Item{ID: "x", Body: transcript.ToolCall{CallID: "c", Name: "f"}})
+			return adapters.End{}, err
+		},
+		"a panic": func(context.Context, adapters.Host) (adapters.End, error) { panic("boom") },
+		"endless text": func(ctx context.Context, h adapters.Host) (adapters.End, error) {
+			err := h.Emit(ctx, adapters.ItemStarted{Item: transcript.Item{ID: "x", Body: transcript.AgentMessage{}}})
+			for err == nil {
+				err = h.Emit(ctx, adapters.TextDelta{Item: "x", Text: strings.Repeat("x", 1<<20)})
+			}
+			return adapters.End{}, err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := rogueBench(t, rogueAdapter{rogue: rogue{run: run}})
+			id := b.create()
+			ack := b.start(id, "go")
+			done := b.await(id, ended(ack.Turn.ID)).(threads.TurnCompleted)
+			if done.Turn.Status != transcript.TurnFailed || done.Turn.Error == nil {
+				t.Errorf("the turn is %+v", done.Turn)
+			}
+			if read, err := b.svc.ReadThread(t.Context(), id); err != nil || read.Thread.Status != threads.StatusSystemError {
+				t.Errorf("thread %+v, %v", read.Thread, err)
+			}
+		})
+	}
+}
+
+func TestResultsThatASessionReportsCarryTheirCallAndAnswerItOnce(t *testing.T) {
+	call := transcript.Item{ID: "call", Body: transcript.ToolCall{CallID: "c", Name: "f", Arguments: []byte(`{}`)}}
+	result := transcript.Item{ID: "result", Body: transcript.ToolResult{CallID: "c", Output: transcript.TextParts("r")}}
+	late := transcript.Item{ID: "late", Body: transcript.ToolCall{CallID: "d", Name: "g", Arguments: []byte(`{}`)}}
+	b := rogueBench(t, rogueAdapter{rogue: rogue{run: func(ctx context.Context, h adapters.Host) (adapters.End, error) {
+		err := h.Emit(ctx, adapters.ItemStarted{Item: call})
+		return adapters.End{Updates: []adapters.Update{adapters.ItemCompleted{Item: result}, adapters.ItemStarted{Item: late}}}, err
+	}}})
+	id := b.create()
+	ack := b.start(id, "go")
+	b.await(id, ended(ack.Turn.ID))
+	results := map[transcript.CallID]int{}
+	for _, p := range b.payloads(id) {
+		if p, ok := p.(threads.ItemCompleted); ok {
+			if r, ok := p.Item.Body.(transcript.ToolResult); ok {
+				results[r.CallID]++
+				if p.Call == nil {
+					t.Errorf("the result of %s does not say its call", r.CallID)
+				}
+			}
+		}
+	}
+	if diff := cmp.Diff(map[transcript.CallID]int{"c": 1, "d": 1}, results); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestSteeringARuntimeIsReadOnce(t *testing.T) {
+	steered := make(chan string, 4)
+	runs := 0
+	b := rogueBench(t, rogueAdapter{rogue: rogue{steered: steered, run: func(context.Context, adapters.Host) (adapters.End, error) {
+		runs++
+		<-steered
+		return adapters.End{}, nil
+	}}})
+	id := b.create()
+	ack := b.start(id, "go")
+	b.await(id, func(p threads.Payload) bool { _, ok := p.(threads.ItemCompleted); return ok })
+	for {
+		s, err := b.svc.StartTurn(t.Context(), threads.StartTurnParams{Thread: id, Mode: threads.ModeSteer, Input: transcript.TextParts("left")})
+		if err != nil || !s.Steered {
+			t.Fatalf("%+v, %v", s, err)
+		}
+		break
+	}
+	b.await(id, ended(ack.Turn.ID))
+	if runs != 1 {
+		t.Errorf("the session ran %d times, want once", runs)
+	}
+}
+
+func TestItemOpenedWithoutTextIsNotOpenAfterItsTurn(t *testing.T) {
+	b := rogueBench(t, rogueAdapter{rogue: rogue{run: func(ctx context.Context, h adapters.Host) (adapters.End, error) {
+		return adapters.End{}, h.Emit(ctx, adapters.ItemStarted{Item: transcript.Item{ID: "x", Body: transcript.AgentMessage{}}})
+	}}})
+	id := b.create()
+	ack := b.start(id, "go")
+	b.await(id, ended(ack.Turn.ID))
+	read, err := b.svc.ReadThread(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for m, err := range b.svc.Follow(t.Context(), id, &read.AsOf, 0) {
+		if err != nil || m.Kind == events.KindEvent {
+			t.Fatalf("a new follower gets %v, %v", m.Event.Type, err)
+		}
+		if m.Kind == events.KindLive {
+			break
+		}
+	}
+}
+
+func TestDeletingAThreadThatIgnoresInterruptsLetsTheServiceClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		began := make(chan struct{})
+		b := rogueBench(t, rogueAdapter{rogue: rogue{run: func(context.Context, adapters.Host) (adapters.End, error) {
+			close(began)
+			<-release
+			return adapters.End{}, nil
+		}}})
+		id := b.create()
+		b.start(id, "go")
+		<-began
+		if err := b.svc.DeleteThread(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(11 * time.Second) // of synctest's clock
+		b.restart()                  // Close returns
+		close(release)
+	})
+}
+
+func TestProviderThatIsDownDoesNotStopALocalCompaction(t *testing.T) {
+	var down error
+	b := rogueBench(t, rogueAdapter{fail: &down})
+	id := b.laden()
+	b.restart() // no session is open
+	down = errors.New("connection refused")
+	rec := b.compact(threads.CompactParams{Thread: id, Route: compaction.RouteNative})
+	if *rec.Outcome != compaction.Failed {
+		t.Errorf("native: %s", mustJSON(t, rec))
+	}
+	rec = b.compact(threads.CompactParams{Thread: id})
+	if *rec.Outcome != compaction.Completed || rec.Skipped[0].Code != "sessionUnavailable" {
+		t.Errorf("local: %s", mustJSON(t, rec))
+	}
+}
+
+func TestCallArgumentsAreTheSameBytesAfterAReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		args := `{"html":"<a href=\"x\">&amp;</a>"}`
+		b := newBench(t)
+		id := b.create()
+		for range 12 { // a snapshot is worth it
+			ack := b.start(id, "call")
+			b.request().send(t, adapters.CallChunk{Call: transcript.ToolCall{CallID: transcript.CallID(ack.Turn.ID), Name: "nope", Arguments: []byte(args)}}, adapters.Done{Stop: adapters.StopTools})
+			b.request().answer(t, "ok")
+			b.await(id, ended(ack.Turn.ID))
+		}
+		check := func(when string) {
+			c, err := b.svc.ReadContext(t.Context(), id, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range c.Entries {
+				if call, ok := e.Item.Body.(transcript.ToolCall); ok && string(call.Arguments) != args {
+					t.Fatalf("%s the arguments are %s", when, call.Arguments)
+				}
+			}
+		}
+		check("before the reload")
+		b.restart()
+		if _, err := b.journal.Snapshot(t.Context(), string(id)); err != nil {
+			t.Fatal(err)
+		}
+		check("after the reload")
+	})
+}
+
+func TestDamagedRowCostsOneThread(t *testing.T) {
+	for typ, data := range map[string]string{
+		"item/started": `{}`, "item/completed": `{"item":{"id":"x","kind":"agentMessage","body":null}}`, "turn/started": `{}`,
+		"thread/compaction/updated": `{"record":{"compactionId":"c"},"boundary":{"epoch":1,"covered":99,"kept":[]}}`,
+	} {
+		t.Run(strings.ReplaceAll(typ, "/", " "), func(t *testing.T) {
+			b := newBench(t)
+			bad, good := b.create(), b.create()
+			b.close()
+			_, err := b.journal.Append(t.Context(), events.Append{
+				Thread: string(bad), Expect: 1, Info: []byte(`{"status":"active"}`),
+				Events: []events.Event{{Type: typ, Data: json.RawMessage(data)}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.open()
+			if _, err := b.svc.ReadThread(t.Context(), bad); err != nil && fault.CodeOf(err) != fault.Corrupt {
+				t.Errorf("the damaged thread answers %v", err)
+			}
+			b.turn(good, "are you well?", "yes")
+		})
+	}
+}
+
+func TestHostileExportIsRefusedAndNamesTheEvent(t *testing.T) {
+	start := `{"type":"thread/started","at":1,"data":{"settings":{"provider":"puppet","model":"puppet","cwd":"/w"}}}`
+	for name, c := range map[string]struct{ line, says string }{
+		"no body":        {`{"type":"item/started","at":1,"data":{}}`, "event 2"},
+		"deleted":        {`{"type":"thread/deleted","at":1,"data":{}}`, "event 2"},
+		"second start":   {start, "event 2"},
+		"wide boundary":  {`{"type":"thread/compaction/updated","at":1,"data":{"record":{"compactionId":"c"},"boundary":{"epoch":1,"covered":7,"kept":[]}}}`, "epoch"},
+		"wrong epoch":    {`{"type":"thread/compaction/updated","at":1,"data":{"record":{"compactionId":"c"},"boundary":{"epoch":4,"covered":0,"kept":[]}}}`, "epoch 4"},
+		"unknown keeper": {`{"type":"thread/compaction/updated","at":1,"data":{"record":{"compactionId":"c"},"boundary":{"epoch":1,"covered":0,"kept":[{"itemId":"i","form":"whole"}]}}}`, "does not exist"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			file := strings.Join([]string{`{"plimsoll":"export","version":1}`, start, c.line}, "\n") + "\n"
+			_, err := b.svc.Import(t.Context(), strings.NewReader(file), threads.ImportParams{})
+			if fault.CodeOf(err) != fault.Invalid || !strings.Contains(fault.MessageOf(err), c.says) {
+				t.Errorf("%v (%s), want invalid saying %q", err, fault.CodeOf(err), c.says)
+			}
+			if page, _ := b.svc.ListThreads(t.Context(), threads.PageQuery{}); len(page.Threads) != 0 {
+				t.Errorf("%d threads remain", len(page.Threads))
+			}
+		})
+	}
+	b := newBench(t)
+	active := strings.Join([]string{`{"plimsoll":"export","version":1}`, start, `{"type":"thread/status/changed","at":1,"data":{"status":"active"}}`}, "\n")
+	res, err := b.svc.Import(t.Context(), strings.NewReader(active), threads.ImportParams{})
+	if err != nil || res.Thread.Status != threads.StatusIdle {
+		t.Errorf("an export that ends active: %+v, %v, want it idle", res.Thread, err)
+	}
+}
+
+func TestKeyOfADeletedThreadIsAConflict(t *testing.T) {
+	b := newBench(t)
+	p := threads.CreateParams{IdempotencyKey: "k"}
+	r, err := b.svc.CreateThread(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.svc.DeleteThread(t.Context(), r.Thread.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.svc.CreateThread(t.Context(), p); fault.CodeOf(err) != fault.Conflict {
+		t.Errorf("again: %v, want a conflict", err)
+	}
+}
+
+func TestAKeyGetsTheAnswerItGot(t *testing.T) {
+	b := newBench(t)
+	id := b.create()
+	b.start(id, "one")
+	r := b.request()
+	steer := threads.StartTurnParams{Thread: id, Mode: threads.ModeSteer, Input: transcript.TextParts("s"), IdempotencyKey: "steer"}
+	queue := threads.StartTurnParams{Thread: id, Input: transcript.TextParts("q"), IdempotencyKey: "queue"}
+	for range 2 {
+		ack, err := b.svc.StartTurn(t.Context(), steer)
+		if err != nil || !ack.Steered {
+			t.Errorf("steer: %+v, %v", ack, err)
+		}
+	}
+	queued, err := b.svc.StartTurn(t.Context(), queue)
+	if err != nil || !queued.Queued {
+		t.Fatalf("queue: %+v, %v", queued, err)
+	}
+	if err := b.svc.InterruptTurn(t.Context(), id, queued.Turn.ID); err != nil {
+		t.Fatal(err)
+	}
+	again, err := b.svc.StartTurn(t.Context(), queue)
+	if err != nil || again.Queued || again.Turn.ID != queued.Turn.ID || again.Turn.Status != transcript.TurnInterrupted {
+		t.Errorf("a queued input that was taken out: %+v, %v", again, err)
+	}
+	r.answer(t, "1")
+	b.request().answer(t, "steered")
+}
+
+func TestImportedThreadIsListedAsItIsRead(t *testing.T) {
+	b := newBench(t)
+	id := b.laden()
+	b.compact(threads.CompactParams{Thread: id})
+	var file bytes.Buffer
+	if err := b.svc.Export(t.Context(), id, &file); err != nil {
+		t.Fatal(err)
+	}
+	res, err := b.svc.Import(t.Context(), &file, threads.ImportParams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := b.svc.ListThreads(t.Context(), threads.PageQuery{Limit: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(res.Thread, page.Threads[0]); diff != "" {
+		t.Errorf("the list differs from the thread:\n%s", diff)
+	}
+}
+
+func TestEventsOfAnImportedExportKeepTheirTimes(t *testing.T) {
+	b := newBench(t)
+	id := b.create()
+	b.turn(id, "q", "a")
+	var first, second bytes.Buffer
+	if err := b.svc.Export(t.Context(), id, &first); err != nil {
+		t.Fatal(err)
+	}
+	res, err := b.svc.Import(t.Context(), bytes.NewReader(first.Bytes()), threads.ImportParams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.svc.Export(t.Context(), res.Thread.ID, &second); err != nil {
+		t.Fatal(err)
+	}
+	_, want, _ := strings.Cut(first.String(), "\n")
+	_, got, _ := strings.Cut(second.String(), "\n")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestRelativeFolderIsRefused(t *testing.T) {
+	b := newBench(t)
+	_, err := b.svc.CreateThread(t.Context(), threads.CreateParams{Settings: threads.Settings{Cwd: "here"}})
+	if fault.CodeOf(err) != fault.Invalid {
+		t.Errorf("%v, want invalid", err)
+	}
+	read, err := b.svc.CreateThread(t.Context(), threads.CreateParams{})
+	if err != nil || !strings.HasPrefix(read.Thread.Settings.Cwd, "/") {
+		t.Errorf("without a folder: %+v, %v", read.Thread.Settings, err)
+	}
+}
+
