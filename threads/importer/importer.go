@@ -3,8 +3,9 @@
 // It sniffs the format from the content, never from the file's name. It keeps
 // the order of the file, loses nothing silently (what it skips is counted or
 // warned about, with line numbers) and holds no more than the decoded session in
-// memory. Ids are taken from the file where it has them and derived from its
-// content where not, so that importing the same bytes yields the same session.
+// memory. Ids are taken from the file where it has ones that the API takes, and
+// derived from its content where not, so that importing the same bytes yields the
+// same session.
 //
 // Read is the entry point. The readers of the single formats are in claudecode,
 // pi and plimsoll; the types that they share with this package are in session.

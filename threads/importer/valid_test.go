@@ -1,6 +1,7 @@
 package importer_test
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -10,20 +11,23 @@ import (
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
 
+// apiID is what the API takes as an id.
+var apiID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
 // checkValid asserts what every imported transcript guarantees.
 func checkValid(t testing.TB, s *importer.Session) {
 	t.Helper()
 	ids := map[transcript.ItemID]bool{}
 	turns := map[transcript.TurnID]bool{}
 	for _, turn := range s.Transcript.Turns {
-		if turns[turn.ID] || turn.Status == "" {
-			t.Errorf("turn %s is there twice or has no status", turn.ID)
+		if turns[turn.ID] || turn.Status == "" || !apiID.MatchString(string(turn.ID)) {
+			t.Errorf("turn %s is there twice, has no status, or cannot be asked for", turn.ID)
 		}
 		turns[turn.ID] = true
 	}
 	for i, it := range s.Transcript.Items {
-		if it.ID == "" || ids[it.ID] {
-			t.Errorf("item %d: id %q is empty or not unique", i, it.ID)
+		if ids[it.ID] || !apiID.MatchString(string(transcript.SyntheticID(it.ID))) {
+			t.Errorf("item %d: id %q is not unique, or cannot be asked for", i, it.ID)
 		}
 		ids[it.ID] = true
 		if !turns[it.Turn] {
@@ -57,8 +61,8 @@ func checkEpochs(t testing.TB, s *importer.Session, ids map[transcript.ItemID]bo
 		if marker, ok := tr.Items[b.Covered-1].Body.(transcript.ContextCompaction); !ok || marker.CompactionID != b.CompactionID {
 			t.Errorf("boundary %d does not end at its marker", i)
 		}
-		if b.Checkpoint != nil && ids[b.Checkpoint.ID] {
-			t.Errorf("checkpoint %s has the id of an item", b.Checkpoint.ID)
+		if b.Checkpoint != nil && (ids[b.Checkpoint.ID] || !apiID.MatchString(string(b.Checkpoint.ID))) {
+			t.Errorf("checkpoint %s has the id of an item, or one that cannot be asked for", b.Checkpoint.ID)
 		}
 	}
 	whole := calls(tr.Items)

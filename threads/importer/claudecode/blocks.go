@@ -1,7 +1,6 @@
 package claudecode
 
 import (
-	"bytes"
 	"encoding/json"
 	"regexp"
 	"slices"
@@ -32,27 +31,8 @@ type block struct {
 	raw json.RawMessage
 }
 
-// blocks decodes content, which is a string or a list of blocks. A block that
-// cannot be read as expected keeps its raw form and no type.
 func blocks(content json.RawMessage) []block {
-	var text string
-	if json.Unmarshal(content, &text) == nil {
-		return []block{{Type: "text", Text: text}}
-	}
-	var list []json.RawMessage
-	if json.Unmarshal(content, &list) != nil {
-		return []block{{raw: content}}
-	}
-	out := make([]block, 0, len(list))
-	for _, raw := range list {
-		var b block
-		if err := json.Unmarshal(raw, &b); err != nil {
-			b = block{}
-		}
-		b.raw = raw
-		out = append(out, b)
-	}
-	return out
+	return session.Blocks(content, func(b *block, raw json.RawMessage) { b.raw = raw })
 }
 
 func (rd *reader) assistant(rec *record, ref session.Ref, at time.Time) {
@@ -67,46 +47,30 @@ func (rd *reader) assistant(rec *record, ref session.Ref, at time.Time) {
 		ref.Block = i
 		switch b.Type {
 		case "text":
-			if rd.blank("assistant", b.Text) {
+			if rd.b.Blank("assistant", b.Text) {
 				continue
 			}
 			rd.b.Add(ref, at, transcript.AgentMessage{Text: b.Text})
 		case "thinking":
-			if rd.blank("thinking", b.Thinking) {
+			if rd.b.Blank("thinking", b.Thinking) {
 				continue
 			}
 			rd.b.Add(ref, at, transcript.Reasoning{Text: b.Thinking})
 		case "tool_use":
-			rd.b.Add(ref, at, transcript.ToolCall{CallID: transcript.CallID(b.ID), Name: b.Name, Arguments: arguments(b.Input)})
+			rd.b.Add(ref, at, transcript.ToolCall{CallID: transcript.CallID(b.ID), Name: b.Name, Arguments: session.Arguments(b.Input)})
 		default:
 			rd.opaque(b, ref, at)
 		}
 	}
 }
 
-// arguments returns the input of a call; a call without one has an empty object.
-func arguments(input json.RawMessage) json.RawMessage {
-	if len(input) == 0 || bytes.Equal(input, []byte("null")) {
-		return json.RawMessage("{}")
-	}
-	return input
-}
-
 // opaque keeps a block that only its origin understands.
 func (rd *reader) opaque(b block, ref session.Ref, at time.Time) {
-	if len(b.raw) == 0 || bytes.Equal(b.raw, []byte("null")) {
+	if session.Absent(b.raw) {
 		rd.b.Warn(ref.Line, "message has no content")
 		return
 	}
 	rd.b.Add(ref, at, transcript.Opaque{Origin: session.SourceClaudeCode, Raw: b.raw})
-}
-
-func (rd *reader) blank(kind, text string) bool {
-	if strings.TrimSpace(text) != "" {
-		return false
-	}
-	rd.b.Skip(kind + "/blank")
-	return true
 }
 
 func (rd *reader) user(rec *record, ref session.Ref, at time.Time) {
@@ -121,7 +85,7 @@ func (rd *reader) user(rec *record, ref session.Ref, at time.Time) {
 	for i, b := range content {
 		ref.Block = i
 		switch {
-		case b.Type == "text" && rd.blank("user", b.Text), b.Type == "image" && joinsText(content, i):
+		case b.Type == "text" && rd.b.Blank("user", b.Text), b.Type == "image" && joinsText(content, i):
 		case b.Type == "text" && (rec.IsMeta || isMeta(b.Text)):
 			rd.b.Add(ref, at, transcript.Notice{Source: "meta", Text: b.Text})
 		case b.Type == "text" && isInterrupt(b.Text):
@@ -164,7 +128,7 @@ func (rd *reader) parts(content []block, i, line int) []transcript.Part {
 
 // output is the content of a tool result as parts.
 func (rd *reader) output(content json.RawMessage, line int) []transcript.Part {
-	if len(content) == 0 || bytes.Equal(content, []byte("null")) {
+	if session.Absent(content) {
 		return transcript.TextParts("")
 	}
 	parts := []transcript.Part{}
@@ -193,7 +157,7 @@ func (rd *reader) summary(content []block, ref session.Ref, at time.Time) {
 		parts = append(parts, rd.part(b, ref.Line))
 	}
 	text := transcript.PartsText(parts)
-	if rd.blank("summary", text) || rd.b.Checkpoint(ref, at, text) {
+	if rd.b.Blank("summary", text) || rd.b.Checkpoint(ref, at, text) {
 		return
 	}
 	rd.b.Warn(ref.Line, "a summary without a compaction before it was taken as a notice")
@@ -206,7 +170,7 @@ func (rd *reader) queued(rec *record, ref session.Ref, at time.Time) {
 	for i, b := range content {
 		ref.Block = i
 		switch {
-		case b.Type == "text" && rd.blank("user", b.Text), b.Type == "image" && joinsText(content, i):
+		case b.Type == "text" && rd.b.Blank("user", b.Text), b.Type == "image" && joinsText(content, i):
 		case b.Type == "text" && (rec.IsMeta || isMeta(b.Text)):
 			rd.b.Add(ref, at, transcript.Notice{Source: "meta", Text: b.Text})
 		case b.Type == "text" || b.Type == "image":

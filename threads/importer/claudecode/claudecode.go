@@ -117,7 +117,7 @@ func (rd *reader) record(raw session.Record) {
 		return
 	}
 	rd.describe(&rec)
-	at := rd.time(raw.Line, rec.Timestamp)
+	at := rd.b.Time(raw.Line, rec.Timestamp)
 	ref := session.Ref{Record: rec.UUID, Line: raw.Line}
 	switch rec.Type {
 	case "user":
@@ -152,18 +152,6 @@ func (rd *reader) describe(rec *record) {
 	if s.Cwd == "" {
 		s.Cwd = rec.Cwd
 	}
-}
-
-func (rd *reader) time(line int, s string) time.Time {
-	if s == "" {
-		return time.Time{}
-	}
-	at, err := time.Parse(time.RFC3339Nano, s)
-	if err != nil {
-		rd.b.Warn(line, "timestamp %.40q cannot be read; that of the item before is used", s)
-		return time.Time{}
-	}
-	return at.UTC()
 }
 
 func (rd *reader) system(rec *record, ref session.Ref, at time.Time) {

@@ -1,7 +1,6 @@
 package pi
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
 	"time"
@@ -42,27 +41,10 @@ type block struct {
 }
 
 func blocks(content json.RawMessage) []block {
-	if len(content) == 0 || bytes.Equal(content, []byte("null")) {
+	if session.Absent(content) {
 		return nil
 	}
-	var text string
-	if json.Unmarshal(content, &text) == nil {
-		return []block{{Type: "text", Text: text}}
-	}
-	var list []json.RawMessage
-	if json.Unmarshal(content, &list) != nil {
-		return []block{{raw: content}}
-	}
-	out := make([]block, 0, len(list))
-	for _, raw := range list {
-		var b block
-		if err := json.Unmarshal(raw, &b); err != nil {
-			b = block{}
-		}
-		b.raw = raw
-		out = append(out, b)
-	}
-	return out
+	return session.Blocks(content, func(b *block, raw json.RawMessage) { b.raw = raw })
 }
 
 func (rd *reader) message(e *entry, ref session.Ref, at time.Time) {
@@ -87,7 +69,7 @@ func (rd *reader) message(e *entry, ref session.Ref, at time.Time) {
 	case "branchSummary", "compactionSummary":
 		rd.text(m.Role, m.Summary, ref, at)
 	default:
-		if len(m.raw) == 0 || bytes.Equal(m.raw, []byte("null")) {
+		if session.Absent(m.raw) {
 			rd.b.Warn(e.line, "entry has no message and was skipped")
 			return
 		}
@@ -98,7 +80,7 @@ func (rd *reader) message(e *entry, ref session.Ref, at time.Time) {
 func (rd *reader) user(m *message, ref session.Ref, at time.Time) {
 	parts := rd.parts(m.Content, ref.Line)
 	text := transcript.PartsText(parts)
-	if rd.blank("user", text) {
+	if rd.b.Blank("user", text) {
 		return
 	}
 	rd.b.Prompt()
@@ -114,15 +96,15 @@ func (rd *reader) assistant(m *message, ref session.Ref, at time.Time) {
 		ref.Block = i
 		switch b.Type {
 		case "text":
-			if !rd.blank("assistant", b.Text) {
+			if !rd.b.Blank("assistant", b.Text) {
 				rd.b.Add(ref, at, transcript.AgentMessage{Text: b.Text})
 			}
 		case "thinking":
-			if !rd.blank("thinking", b.Thinking) {
+			if !rd.b.Blank("thinking", b.Thinking) {
 				rd.b.Add(ref, at, transcript.Reasoning{Text: b.Thinking})
 			}
 		case "toolCall":
-			rd.b.Add(ref, at, transcript.ToolCall{CallID: transcript.CallID(b.ID), Name: b.Name, Arguments: arguments(b.Arguments)})
+			rd.b.Add(ref, at, transcript.ToolCall{CallID: transcript.CallID(b.ID), Name: b.Name, Arguments: session.Arguments(b.Arguments)})
 		default:
 			if len(b.raw) > 0 {
 				rd.b.Add(ref, at, transcript.Opaque{Origin: session.SourcePi, Raw: b.raw})
@@ -145,13 +127,6 @@ func (rd *reader) stop(m *message) {
 	default: // the turn goes on
 		rd.b.ReopenTurn()
 	}
-}
-
-func arguments(raw json.RawMessage) json.RawMessage {
-	if len(raw) == 0 || bytes.Equal(raw, []byte("null")) {
-		return json.RawMessage("{}")
-	}
-	return raw
 }
 
 // command adds a command that the user ran, with its output.
@@ -193,12 +168,4 @@ func (rd *reader) image(b block, line int) transcript.Part {
 		return transcript.Part{Type: transcript.PartText, Text: "[image " + b.MimeType + " " + b.Data + "]"}
 	}
 	return rd.b.Media(line, "image", b.MimeType, b.Data)
-}
-
-func (rd *reader) blank(kind, text string) bool {
-	if strings.TrimSpace(text) != "" {
-		return false
-	}
-	rd.b.Skip(kind + "/blank")
-	return true
 }

@@ -138,7 +138,7 @@ func (rd *reader) header(e *entry) {
 	if s.SourceID == "" {
 		s.SourceID, s.Cwd, s.Model = e.ID, e.Cwd, e.ModelID
 	}
-	rd.b.Seen(rd.time(e.line, e.Timestamp))
+	rd.b.Seen(rd.b.Time(e.line, e.Timestamp))
 }
 
 func (rd *reader) setTitle(title string) {
@@ -167,7 +167,7 @@ func (rd *reader) path() []int {
 // add adds the items of an entry; before are the entries before it on the path.
 func (rd *reader) add(e *entry, before []int) {
 	ref := session.Ref{Record: e.ID, Line: e.line}
-	at := rd.time(e.line, e.Timestamp)
+	at := rd.b.Time(e.line, e.Timestamp)
 	switch e.Type {
 	case "message":
 		rd.message(e, ref, at)
@@ -228,25 +228,13 @@ func (rd *reader) compaction(e *entry, before []int, ref session.Ref, at time.Ti
 	}
 }
 
-func (rd *reader) time(line int, s string) time.Time {
-	if s == "" {
-		return time.Time{}
-	}
-	at, err := time.Parse(time.RFC3339Nano, s)
-	if err != nil {
-		rd.b.Warn(line, "timestamp %.40q cannot be read; that of the item before is used", s)
-		return time.Time{}
-	}
-	return at.UTC()
-}
-
 // notice adds content that is nobody's own words.
 func (rd *reader) notice(source string, content json.RawMessage, ref session.Ref, at time.Time) {
 	rd.text(source, transcript.PartsText(rd.parts(content, ref.Line)), ref, at)
 }
 
 func (rd *reader) text(source, text string, ref session.Ref, at time.Time) {
-	if rd.blank(source, text) {
+	if rd.b.Blank(source, text) {
 		return
 	}
 	rd.b.Add(ref, at, transcript.Notice{Source: source, Text: text})

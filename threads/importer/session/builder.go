@@ -158,24 +158,32 @@ func (b *Builder) Seen(at time.Time) time.Time {
 	return at
 }
 
-// plainID is what an id of a file must look like to be used as it is; anything
-// else could break a URL, a log line or an index.
-var plainID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`)
+// plainID is what an id of a file must look like to be used as it is. The API
+// takes 64 letters, digits, _ and -, and no more in the ids that are made of it:
+// turn-ID, and that of the synthetic result of a call that nothing answers.
+var plainID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,56}$`)
 
+// itemID returns the id of a record's block, or one that is derived from it if
+// the file's own does not do; without one it is derived from the item.
 func (b *Builder) itemID(ref Ref, body transcript.Body) transcript.ItemID {
 	id := ref.Record
 	if ref.Block > 0 {
 		id = fmt.Sprintf("%s-%d", id, ref.Block)
 	}
-	if ref.Record == "" || !plainID.MatchString(id) || b.ids[transcript.ItemID(id)] {
-		id = "item-" + digest(string(body.Kind()), transcript.Text(body), fmt.Sprint(b.Len()))[:24]
-		for b.ids[transcript.ItemID(id)] {
-			id = "item-" + digest(id)[:24]
-		}
+	switch {
+	case ref.Record == "" || b.ids[transcript.ItemID(id)]:
+		id = derivedID(string(body.Kind()), transcript.Text(body), fmt.Sprint(b.Len()))
+	case !plainID.MatchString(id) || strings.HasSuffix(id, string(transcript.SyntheticID(""))):
+		id = derivedID(id)
+	}
+	for b.ids[transcript.ItemID(id)] {
+		id = derivedID(id)
 	}
 	b.ids[transcript.ItemID(id)] = true
 	return transcript.ItemID(id)
 }
+
+func derivedID(from ...string) string { return "item-" + digest(from...)[:24] }
 
 // Compaction appends the marker of a native compaction and opens an epoch that
 // keeps the items with the given indexes whole.

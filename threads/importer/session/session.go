@@ -6,11 +6,16 @@
 // which chooses between them, can use the same types without a cycle. Callers
 // outside threads/importer use the package importer.
 //
-// Guarantees of the Builder: item ids are unique; every boundary renders
-// (transcript.Context of every epoch succeeds); no boundary separates a call
-// from its result; the same input yields the same Session; and the items read
-// from a cut-off file are a prefix of the items of the whole file, as long as
-// the format is linear.
+// Guarantees of the Builder: ids of items and turns are unique and such as the
+// API takes (at most 64 letters, digits, _ and -; call ids stay as they are);
+// every boundary renders (transcript.Context of every epoch succeeds); no
+// boundary separates a call from its result; the same input yields the same
+// Session; and the items read from a cut-off file are a prefix of the items of
+// the whole file, as long as the format is linear.
+//
+// Nothing of this is promised for an export of this program, which the Builder
+// has no part in: a Session of one has Events and an empty Transcript, and who
+// folds the events has to check what they say.
 package session
 
 import (

@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -136,17 +137,65 @@ func TestTurnStatusFollowsWhatHappenedToTheCalls(t *testing.T) {
 	}
 }
 
+// apiID is what the API takes as an id.
+var apiID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// TestIdsOfFilesAreNotTrusted also looks at what is made of an id: an item that
+// the API lists must be one that it can be asked for.
 func TestIdsOfFilesAreNotTrusted(t *testing.T) {
 	b := session.NewBuilder("test", session.Limits{})
-	ids := map[transcript.ItemID]bool{}
-	for _, record := range []string{"ok", "ok", "", "", "a/b", "x\ny", strings.Repeat("z", 500), "ok-1", "é"} {
+	ids, turns := map[transcript.ItemID]bool{}, map[transcript.TurnID]bool{}
+	for _, record := range []string{
+		"ok", "ok", "", "", "a/b", "a.b", "a:b", "x\ny", "é", "ok-1", "ok-aborted",
+		strings.Repeat("z", 500), strings.Repeat("z", 64), strings.Repeat("y", 56), strings.Repeat("x", 57),
+	} {
 		for block := range 2 {
-			id := b.Add(session.Ref{Record: record, Block: block}, time.Time{}, user("same"))
-			if ids[id] || strings.ContainsAny(string(id), "/\né") || len(id) > 128 {
-				t.Errorf("record %.10q, block %d: id %.40q", record, block, id)
+			b.Prompt()
+			id := b.Add(session.Ref{Record: record, Block: block}, time.Time{}, call("not an id: é/"))
+			if ids[id] || !apiID.MatchString(string(id)) {
+				t.Errorf("record %.10q, block %d: id %.80q", record, block, id)
 			}
 			ids[id] = true
 		}
+	}
+	s := finish(t, b)
+	for _, turn := range s.Transcript.Turns {
+		if turns[turn.ID] || !apiID.MatchString(string(turn.ID)) {
+			t.Errorf("turn id %.80q", turn.ID)
+		}
+		turns[turn.ID] = true
+	}
+	answered, n := transcript.AnswerOpenCalls(s.Transcript)
+	if n != len(ids) || len(turns) != len(ids) {
+		t.Fatalf("%d calls of %d were answered, in %d turns", n, len(ids), len(turns))
+	}
+	seen := map[transcript.ItemID]bool{}
+	for _, it := range answered.Items {
+		if seen[it.ID] || !apiID.MatchString(string(it.ID)) {
+			t.Errorf("%s has the id %.80q", it.Body.Kind(), it.ID)
+		}
+		seen[it.ID] = true
+		if c, ok := it.Body.(transcript.ToolCall); ok && c.CallID != "not an id: é/" {
+			t.Errorf("the call id became %q", c.CallID)
+		}
+	}
+}
+
+// TestAnUnusableIDIsReplacedByOneThatDependsOnItOnly: the same message of
+// a longer copy of the file has the same id.
+func TestAnUnusableIDIsReplacedByOneThatDependsOnItOnly(t *testing.T) {
+	idIn := func(before int, record string) transcript.ItemID {
+		b := session.NewBuilder("test", session.Limits{})
+		for range before {
+			add(b, user("earlier"))
+		}
+		return b.Add(session.Ref{Record: record}, time.Time{}, user("x"))
+	}
+	if a, b := idIn(0, "msg.01"), idIn(3, "msg.01"); a != b || a == idIn(0, "msg.02") {
+		t.Errorf("msg.01 became %s and %s", a, b)
+	}
+	if id := idIn(0, "msg_01-A"); id != "msg_01-A" {
+		t.Errorf("an id that can be used became %s", id)
 	}
 }
 
