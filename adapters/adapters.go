@@ -60,7 +60,7 @@ type Session interface {
 	// interrupted if ctx is done.
 	Run(ctx context.Context, in TurnInput, host Host) (End, error)
 	// Steer adds input to the running turn. It fails with ErrNotSteerable when
-	// the session cannot; the input is then queued by the server. After it
+	// the session cannot; the server then runs the turn once more with it. After it
 	// succeeded, a model's session asks for Host.Context once more before the
 	// turn ends; that Context holds the input, which the server journals.
 	Steer(ctx context.Context, input []transcript.Part) error
@@ -136,7 +136,8 @@ type Update interface{ update() }
 // TextDelta; a ToolCall is complete when it is started.
 type ItemStarted struct{ Item transcript.Item }
 
-// TextDelta adds text to an open item.
+// TextDelta adds text to an open AgentMessage or Reasoning, at most 4 MiB in all.
+// The output of a Command is reported whole when it completes.
 type TextDelta struct {
 	Item transcript.ItemID
 	Text string
