@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/plimsoll-dev/plimsoll/threads"
+	"github.com/plimsoll-dev/plimsoll/threads/fault"
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
 
@@ -25,7 +26,16 @@ func (s *Server) serveImport(w http.ResponseWriter, r *http.Request, params any)
 	if r.ContentLength == 0 {
 		return invalid("the body is empty; send the session file")
 	}
-	body := &progress{r: http.MaxBytesReader(w, r.Body, maxImport), rc: http.NewResponseController(w), wait: s.limits.body}
+	if !s.imports.take() {
+		w.Header().Set("Connection", "close")
+		return refuse(http.StatusTooManyRequests, fault.Busy,
+			"%d imports run, which is the limit: try again when one is done", s.caps.Imports).with("Retry-After", "5")
+	}
+	defer s.imports.give()
+	body := &progress{
+		r: http.MaxBytesReader(w, r.Body, maxImport), rc: http.NewResponseController(w),
+		wait: s.timing.body, until: time.Now().Add(s.timing.file),
+	}
 	result, err := s.svc.Import(r.Context(), body, threads.ImportParams{
 		Provider: p.Provider, Model: p.Model, Cwd: p.Cwd, IdempotencyKey: p.ClientRequestID,
 	})
@@ -39,16 +49,18 @@ func (s *Server) serveImport(w http.ResponseWriter, r *http.Request, params any)
 	return nil
 }
 
-// progress reads a body that may take long as long as it keeps coming.
+// progress reads a body that may take long as long as it keeps coming, but not
+// for ever.
 type progress struct {
-	r    io.Reader
-	rc   *http.ResponseController
-	wait time.Duration
-	err  error // why reading stopped; nil at the end of the body
+	r     io.Reader
+	rc    *http.ResponseController
+	wait  time.Duration // for the next bytes
+	until time.Time     // for the last ones
+	err   error         // why reading stopped; nil at the end of the body
 }
 
 func (p *progress) Read(b []byte) (int, error) {
-	if err := supported(p.rc.SetReadDeadline(time.Now().Add(p.wait))); err != nil {
+	if err := supported(p.rc.SetReadDeadline(earlier(p.until, time.Now().Add(p.wait)))); err != nil {
 		return 0, err
 	}
 	n, err := p.r.Read(b)
@@ -61,7 +73,7 @@ func (p *progress) Read(b []byte) (int, error) {
 // serveExport sends a thread as a session file, one JSON value a line.
 func (s *Server) serveExport(w http.ResponseWriter, r *http.Request, params any) error {
 	id := params.(*ThreadParams).ThreadID
-	out := &export{w: w, rc: http.NewResponseController(w), wait: s.limits.body, name: id + ".jsonl"}
+	out := &export{w: w, rc: http.NewResponseController(w), wait: s.timing.body, name: id + ".jsonl"}
 	err := s.svc.Export(r.Context(), transcript.ThreadID(id), out)
 	if err == nil || !out.begun {
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/hex"
 	"errors"
 	"log/slog"
@@ -25,11 +24,14 @@ func (s *Server) chain(next http.Handler, checks ...check) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		tracked := &trackedWriter{ResponseWriter: w}
 		defer s.recover(tracked, r)
-		id := newRequestID()
-		r = r.WithContext(context.WithValue(r.Context(), requestIDKey{}, id))
-		setCommonHeaders(w.Header(), id)
+		v := &visit{id: newRequestID()}
+		r = r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
+		setCommonHeaders(w.Header(), v.id)
 		for _, c := range checks {
 			if err := c(r); err != nil {
+				// Who is not let in keeps no connection, and is answered before
+				// the body comes.
+				w.Header().Set("Connection", "close")
 				s.fail(tracked, r, err)
 				return
 			}
@@ -80,16 +82,27 @@ func (s *Server) recover(w *trackedWriter, r *http.Request) {
 	if w.begun {
 		panic(http.ErrAbortHandler)
 	}
-	r = r.WithContext(context.WithValue(r.Context(), requestIDKey{}, w.Header().Get("X-Request-Id")))
+	r = r.WithContext(context.WithValue(r.Context(), visitKey{}, &visit{id: w.Header().Get("X-Request-Id")}))
 	s.fail(w, r, errors.New("panic"))
 }
 
-type requestIDKey struct{}
-
-func requestID(ctx context.Context) string {
-	id, _ := ctx.Value(requestIDKey{}).(string)
-	return id
+// A visit is what the door knows of a request.
+type visit struct {
+	id   string
+	pass *pass // that it was let in with; nil if none was asked for
 }
+
+type visitKey struct{}
+
+// visitOf returns a request's visit, an empty one without a chain.
+func visitOf(ctx context.Context) *visit {
+	if v, ok := ctx.Value(visitKey{}).(*visit); ok {
+		return v
+	}
+	return &visit{}
+}
+
+func requestID(ctx context.Context) string { return visitOf(ctx).id }
 
 func newRequestID() string {
 	var b [8]byte
@@ -162,8 +175,8 @@ func mediaType(r *http.Request) (string, error) {
 	return mt, nil
 }
 
-// checkToken compares hashes, so that the time it takes says nothing about the
-// token. Health checks answer without one: they say nothing.
+// checkToken notes the token that a request is let in with. Health checks answer
+// without one: they say nothing.
 func (s *Server) checkToken(r *http.Request) error {
 	if r.URL.Path == "/healthz" || r.URL.Path == "/readyz" {
 		return nil
@@ -173,11 +186,11 @@ func (s *Server) checkToken(r *http.Request) error {
 		return unauthorized("a token in the URL ends up in logs and histories: send it as Authorization: Bearer TOKEN, and make a new one")
 	}
 	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	token := s.token()
-	a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(token))
-	if subtle.ConstantTimeCompare(a[:], b[:]) != 1 || token == "" || !strings.EqualFold(scheme, "Bearer") {
+	p := pass(sha256.Sum256([]byte(given)))
+	if !s.counts(p) || !strings.EqualFold(scheme, "Bearer") {
 		return unauthorized("missing or wrong token: send the server's token as Authorization: Bearer TOKEN")
 	}
+	visitOf(r.Context()).pass = &p
 	return nil
 }
 

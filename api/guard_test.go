@@ -262,11 +262,11 @@ func TestARequestMayRunLongerThanItsBodyMayTake(t *testing.T) {
 		start := time.Now()
 		answered := make(chan answer, 1)
 		go func() { answered <- d.do("POST", "/v1/threads/"+id+"/compact", `{"route":"local","wait":true}`) }()
-		time.Sleep(2 * defaultLimits.body)
+		time.Sleep(2 * defaultTiming.body)
 		d.puppet.say(t, text("done"), done())
 		var r CompactStartResult
 		d.into(<-answered, 200, &r)
-		if took := time.Since(start); took < 2*defaultLimits.body || r.Compaction.Outcome == nil {
+		if took := time.Since(start); took < 2*defaultTiming.body || r.Compaction.Outcome == nil {
 			t.Errorf("after %v: %s", took, mustEncode(t, r))
 		}
 	})
@@ -297,7 +297,7 @@ func TestAnImportTimesOutOnlyWhenItStandsStill(t *testing.T) {
 		if status := slow(150); status != http.StatusRequestTimeout {
 			t.Errorf("stood still: %d", status)
 		}
-		if took := time.Since(start); took > 2*20*time.Second+defaultLimits.body {
+		if took := time.Since(start); took > 2*20*time.Second+defaultTiming.body {
 			t.Errorf("stood still for %v", took)
 		}
 	})

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/plimsoll-dev/plimsoll/api/protocol"
-	"github.com/plimsoll-dev/plimsoll/events"
 	"github.com/plimsoll-dev/plimsoll/threads"
 	"github.com/plimsoll-dev/plimsoll/threads/compaction"
 	"github.com/plimsoll-dev/plimsoll/threads/fault"
@@ -36,11 +35,11 @@ func (s *Server) threadStart(ctx context.Context, p *ThreadStartParams) (*Thread
 
 // threadList lists threads, newest change first.
 func (s *Server) threadList(ctx context.Context, p *ThreadListParams) (*ThreadListResult, error) {
-	page, err := s.svc.ListThreads(ctx, threads.PageQuery{Cursor: p.Cursor, Limit: p.Limit, Desc: true})
-	if err != nil {
-		return nil, err
-	}
-	return &ThreadListResult{Data: mapped(page.Threads, s.wireThread), NextCursor: nullable(page.Next)}, nil
+	data, next, err := pageOf(s, p.query(true), func(q threads.PageQuery) ([]protocol.Thread, string, error) {
+		page, err := s.svc.ListThreads(ctx, q)
+		return mapped(page.Threads, s.wireThread), page.Next, err
+	})
+	return &ThreadListResult{data, NextPage{next}}, err
 }
 
 // threadRead reads a thread, and the cursor to follow it from.
@@ -79,54 +78,64 @@ func (s *Server) turnInterrupt(ctx context.Context, p *TurnParams) (*Empty, erro
 
 // turnList lists the turns of a thread without their items.
 func (s *Server) turnList(ctx context.Context, p *TurnListParams) (*TurnListResult, error) {
-	q := threads.PageQuery{Cursor: p.Cursor, Limit: p.Limit, Desc: p.SortDirection != "asc"}
-	page, err := s.svc.ListTurns(ctx, transcript.ThreadID(p.ThreadID), q)
-	if err != nil {
-		return nil, err
-	}
-	return &TurnListResult{Data: mapped(page.Turns, wireTurnView), NextCursor: nullable(page.Next)}, nil
+	data, next, err := pageOf(s, p.query(p.SortDirection != "asc"), func(q threads.PageQuery) ([]protocol.Turn, string, error) {
+		page, err := s.svc.ListTurns(ctx, transcript.ThreadID(p.ThreadID), q)
+		return mapped(page.Turns, wireTurnView), page.Next, err
+	})
+	return &TurnListResult{data, NextPage{next}}, err
 }
 
-// turnRead reads a turn with its items.
+// turnRead reads a turn with its items. Of a turn with more than 1,000 of them, or
+// with long ones, it reads the first; the list of items has the others.
 func (s *Server) turnRead(ctx context.Context, p *TurnParams) (*TurnReadResult, error) {
 	view, err := s.svc.ReadTurn(ctx, transcript.ThreadID(p.ThreadID), transcript.TurnID(p.TurnID))
 	if err != nil {
 		return nil, err
 	}
-	turn := wireTurnView(view)
-	turn.ItemsView = "full"
-	list := ItemListParams{ThreadID: p.ThreadID, TurnID: p.TurnID, Limit: 1000}
-	for {
-		page, err := s.itemList(ctx, &list)
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range page.Data {
-			turn.Items = append(turn.Items, e.Item)
-		}
-		if page.NextCursor == nil {
-			return &TurnReadResult{Turn: turn}, nil
-		}
-		list.Cursor = *page.NextCursor
+	page, err := s.items(ctx, &ItemListParams{ThreadID: p.ThreadID, TurnID: p.TurnID, PageParams: PageParams{Limit: maxPage}})
+	if err != nil {
+		return nil, err
 	}
+	r := &TurnReadResult{Turn: wireTurnView(view), NextCursor: page.NextCursor}
+	r.Turn.ItemsView = "full"
+	if page.NextCursor != nil {
+		r.Turn.ItemsView = "summary"
+	}
+	for _, e := range page.Data {
+		r.Turn.Items = append(r.Turn.Items, e.Item)
+	}
+	return r, nil
 }
 
 // itemList lists the items of a thread. A tool call and its result are one item.
 func (s *Server) itemList(ctx context.Context, p *ItemListParams) (*ItemListResult, error) {
-	page, err := s.svc.ListItems(ctx, transcript.ThreadID(p.ThreadID), threads.ItemQuery{
-		PageQuery: threads.PageQuery{Cursor: p.Cursor, Limit: p.Limit, Desc: p.SortDirection == "desc"},
-		Turn:      transcript.TurnID(p.TurnID),
-	})
-	if err != nil {
-		return nil, err
-	}
-	r := &ItemListResult{Data: []ItemEntry{}, NextCursor: nullable(page.Next)}
-	for _, v := range page.Items {
-		if entry, ok := wireItemEntry(v); ok {
-			r.Data = append(r.Data, entry)
+	if p.TurnID != "" { // one that does not exist is not one without items
+		if _, err := s.svc.ReadTurn(ctx, transcript.ThreadID(p.ThreadID), transcript.TurnID(p.TurnID)); err != nil {
+			return nil, err
 		}
 	}
-	return r, nil
+	return s.items(ctx, p)
+}
+
+func (s *Server) items(ctx context.Context, p *ItemListParams) (*ItemListResult, error) {
+	type line struct {
+		ItemEntry
+		shown bool
+	}
+	lines, next, err := pageOf(s, p.query(p.SortDirection == "desc"), func(q threads.PageQuery) ([]line, string, error) {
+		page, err := s.svc.ListItems(ctx, transcript.ThreadID(p.ThreadID), threads.ItemQuery{PageQuery: q, Turn: transcript.TurnID(p.TurnID)})
+		return mapped(page.Items, func(v threads.ItemView) line {
+			entry, shown := wireItemEntry(v)
+			return line{entry, shown}
+		}), page.Next, err
+	})
+	r := &ItemListResult{[]ItemEntry{}, NextPage{next}}
+	for _, l := range lines {
+		if l.shown {
+			r.Data = append(r.Data, l.ItemEntry)
+		}
+	}
+	return r, err
 }
 
 // compactStart starts a compaction, or returns the one that runs. The answer is
@@ -171,12 +180,11 @@ func refusal(r *CompactStartResult) error {
 
 // compactList lists the compactions of a thread, newest first.
 func (s *Server) compactList(ctx context.Context, p *CompactionListParams) (*CompactionListResult, error) {
-	page, err := s.svc.ListCompactions(ctx, transcript.ThreadID(p.ThreadID), threads.PageQuery{Cursor: p.Cursor, Limit: p.Limit, Desc: true})
-	if err != nil {
-		return nil, err
-	}
-	keep := func(r compaction.Record) compaction.Record { return r }
-	return &CompactionListResult{Data: mapped(page.Records, keep), NextCursor: nullable(page.Next)}, nil
+	data, next, err := pageOf(s, p.query(true), func(q threads.PageQuery) ([]compaction.Record, string, error) {
+		page, err := s.svc.ListCompactions(ctx, transcript.ThreadID(p.ThreadID), q)
+		return mapped(page.Records, func(r compaction.Record) compaction.Record { return r }), page.Next, err
+	})
+	return &CompactionListResult{data, NextPage{next}}, err
 }
 
 // compactRead reads the record of a compaction: what was summarised and kept,
@@ -187,65 +195,6 @@ func (s *Server) compactRead(ctx context.Context, p *CompactionParams) (*Compact
 		return nil, err
 	}
 	return &CompactionReadResult{Compaction: rec}, nil
-}
-
-// contextRead reads what a request of an epoch holds: the base, and every item in
-// the form it is rendered in.
-func (s *Server) contextRead(ctx context.Context, p *ContextReadParams) (*ContextReadResult, error) {
-	c, err := s.svc.ReadContext(ctx, transcript.ThreadID(p.ThreadID), p.Epoch)
-	if err != nil {
-		return nil, err
-	}
-	return wireContext(c), nil
-}
-
-// threadEventsRead reads the events of a thread: a page of them, or, if the client
-// accepts text/event-stream, all of them and then whatever comes.
-func (s *Server) threadEventsRead(ctx context.Context, p *EventsReadParams) (*EventsReadResult, error) {
-	return s.readEvents(ctx, transcript.ThreadID(p.ThreadID), p.EventsParams)
-}
-
-// eventsRead reads the events of all threads, in the order of their commits: a
-// page of them, or, if the client accepts text/event-stream, all of them and then
-// whatever comes.
-func (s *Server) eventsRead(ctx context.Context, p *EventsParams) (*EventsReadResult, error) {
-	return s.readEvents(ctx, "", *p)
-}
-
-func (s *Server) readEvents(ctx context.Context, thread transcript.ThreadID, p EventsParams) (*EventsReadResult, error) {
-	after, err := cursorOf("field `after`", p.After)
-	if err != nil {
-		return nil, err
-	}
-	limit := p.Limit
-	if limit == 0 {
-		limit = 100
-	}
-	evs, next, err := s.svc.ReadEvents(ctx, thread, after, limit)
-	if err != nil {
-		return nil, err
-	}
-	r := &EventsReadResult{Data: make([]protocol.Notification, 0, len(evs)), Cursor: next.String()}
-	for _, e := range evs {
-		n, err := s.notification(e)
-		if err != nil {
-			return nil, err
-		}
-		r.Data = append(r.Data, n)
-	}
-	return r, nil
-}
-
-// cursorOf reads a cursor that a client sent; nil if it sent none.
-func cursorOf(where, text string) (*events.Cursor, error) {
-	if text == "" {
-		return nil, nil
-	}
-	c, err := events.ParseCursor(text)
-	if err != nil {
-		return nil, invalid("%s: want a cursor as this server returned it, got %q", where, clip(text))
-	}
-	return &c, nil
 }
 
 // providerList lists the configured providers and their models.

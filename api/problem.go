@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/plimsoll-dev/plimsoll/events"
 	"github.com/plimsoll-dev/plimsoll/threads/fault"
@@ -90,6 +91,8 @@ func asFault(err error) error {
 		return fault.Wrap(fault.Full, err, "the database is full; nothing was changed")
 	case errors.Is(err, events.ErrClosed):
 		return fault.Wrap(fault.Unavailable, err, "the server is closing")
+	case errors.Is(err, events.ErrCorrupt):
+		return fault.Wrap(fault.Corrupt, err, "the journal is damaged: what was asked for cannot be read")
 	}
 	return err
 }
@@ -117,7 +120,7 @@ func problemOf(err error, requestID string) (Problem, [2]string) {
 	if d, ok := errors.AsType[*doorError](err); ok {
 		p.Status, p.Title, header = d.status, http.StatusText(d.status), d.header
 	}
-	if code == fault.Overloaded || code == fault.Unavailable {
+	if header[0] == "" && (code == fault.Overloaded || code == fault.Unavailable) {
 		header = [2]string{"Retry-After", "1"}
 	}
 	return p, header
@@ -142,7 +145,20 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		p.Data = nil
 		b, _ = encode(p) // without data a problem always encodes
 	}
+	s.hurry(w, r)
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(p.Status)
 	s.write(w, r, b)
+}
+
+// hurry bounds the time that net/http waits for what has not come of the body of
+// a request that failed: nobody else reads it.
+func (s *Server) hurry(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength == 0 {
+		return
+	}
+	err := supported(http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.timing.rest)))
+	if err != nil {
+		s.log.Debug("set read deadline", slog.String("requestId", requestID(r.Context())), slog.Any("error", err))
+	}
 }

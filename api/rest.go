@@ -29,7 +29,7 @@ func (s *Server) routes() http.Handler {
 		w.Header().Set("Content-Type", "application/yaml")
 		s.write(w, r, plimsoll.OpenAPI)
 	})
-	mux.Get("/healthz", func(w http.ResponseWriter, r *http.Request) { s.reply(w, r, http.StatusOK, Empty{}) })
+	mux.Get("/healthz", s.health)
 	mux.Get("/readyz", s.ready)
 	mux.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, fault.New(fault.NotFound, "no such route; GET /openapi.yaml lists them"))
@@ -51,8 +51,15 @@ func allowed(mux *chi.Mux, path string) []string {
 	return verbs
 }
 
+// health answers that the server does. Nobody keeps a connection without a token.
+func (s *Server) health(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Connection", "close")
+	s.reply(w, r, http.StatusOK, Empty{})
+}
+
 // ready answers whether the journal can be read.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Connection", "close")
 	if _, err := s.svc.ListThreads(r.Context(), threads.PageQuery{Limit: 1}); err != nil {
 		s.fail(w, r, fault.Wrap(fault.Unavailable, err, "not ready"))
 		return
@@ -194,7 +201,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 		return nil, tooLarge(maxBody)
 	}
 	rc := http.NewResponseController(w)
-	deadline := time.Now().Add(s.limits.body)
+	deadline := time.Now().Add(s.timing.body)
 	if err := supported(rc.SetReadDeadline(deadline), rc.SetWriteDeadline(deadline)); err != nil {
 		return nil, err
 	}
@@ -249,7 +256,7 @@ func (s *Server) reply(w http.ResponseWriter, r *http.Request, status int, v any
 // but the client's, who is gone or does not read.
 func (s *Server) write(w http.ResponseWriter, r *http.Request, b []byte) {
 	rc := http.NewResponseController(w)
-	if err := supported(rc.SetWriteDeadline(time.Now().Add(s.limits.body))); err != nil {
+	if err := supported(rc.SetWriteDeadline(time.Now().Add(s.timing.body))); err != nil {
 		s.log.Debug("set write deadline", slog.String("requestId", requestID(r.Context())), slog.Any("error", err))
 	}
 	if _, err := w.Write(b); err != nil {

@@ -19,8 +19,9 @@ import (
 type Options struct {
 	Service *threads.Service
 	// Token returns the token that clients must send. It is called for each
-	// request, so that a rotated token counts at once. If it is nil, or returns
-	// the empty string, no request is let in.
+	// request, and often while streams are open: a replaced token counts at once
+	// for requests and within a second for streams. It is called from many
+	// goroutines. If it is nil, or returns the empty string, no request is let in.
 	Token func() string
 	// Hosts are names, without port, that clients may use for this server beside
 	// localhost, 127.0.0.1 and [::1].
@@ -30,6 +31,7 @@ type Options struct {
 	Origins []string
 	Logger  *slog.Logger // nil: nothing is logged
 	Version string       // of this server, shown to clients
+	Limits  Limits
 }
 
 // Server answers requests. It is safe for concurrent use. Its goroutines are
@@ -42,7 +44,10 @@ type Server struct {
 	origins []string
 	log     *slog.Logger
 	version string
-	limits  limits
+	timing  timing
+	caps    Limits
+	opened  quota    // streams
+	imports quota    // imports
 	loose   *streams // of handlers that are used without Serve
 	frames  *frames
 
@@ -50,21 +55,31 @@ type Server struct {
 	private http.Handler // for a unix socket that only its owner can open
 }
 
-// limits are the time-outs of the door.
-type limits struct {
+// timing is how long the door waits.
+type timing struct {
 	header    time.Duration // to read the headers of a request
 	idle      time.Duration // between two requests of a connection
+	rest      time.Duration // for what is left of the body of a request that failed
 	body      time.Duration // to read a JSON body; for a file, between two reads of it
+	file      time.Duration // to read a file
 	write     time.Duration // for a client to take what was sent
+	cut       time.Duration // the same, once the stream is to end
+	token     time.Duration // between two looks at the token while there are streams
+	seat      time.Duration // for a connection to be closed before others are refused
 	heartbeat time.Duration // of streams
 	shutdown  time.Duration // for requests that run when a Serve call ends
 }
 
-var defaultLimits = limits{
+var defaultTiming = timing{
 	header:    5 * time.Second,
 	idle:      120 * time.Second,
+	rest:      5 * time.Second,
 	body:      30 * time.Second,
+	file:      15 * time.Minute,
 	write:     10 * time.Second,
+	cut:       200 * time.Millisecond, // twice: what is being written, and the end
+	token:     400 * time.Millisecond, // and twice cut is less than a second
+	seat:      time.Second,
 	heartbeat: 15 * time.Second,
 	shutdown:  10 * time.Second,
 }
@@ -78,7 +93,8 @@ func New(o Options) *Server {
 		origins: slices.Clone(o.Origins),
 		log:     o.Logger,
 		version: o.Version,
-		limits:  defaultLimits,
+		timing:  defaultTiming,
+		caps:    o.Limits.orDefault(),
 		loose:   &streams{ctx: context.Background()},
 	}
 	for _, h := range o.Hosts {
@@ -90,14 +106,16 @@ func New(o Options) *Server {
 	if s.token == nil {
 		s.token = func() string { return "" }
 	}
+	s.opened, s.imports = make(quota, s.caps.Streams), make(quota, s.caps.Imports)
 	s.frames = newFrames(s.encodeEvent)
 	routes := s.routes()
-	s.guarded = s.chain(routes, s.checkHost, s.checkOrigin, s.checkLimits, s.checkToken)
-	s.private = s.chain(routes, s.checkOrigin, s.checkLimits)
+	s.guarded = s.chain(routes, s.checkSeat, s.checkHost, s.checkOrigin, s.checkLimits, s.checkToken)
+	s.private = s.chain(routes, s.checkSeat, s.checkOrigin, s.checkLimits)
 	return s
 }
 
-// Handler serves clients that must prove themselves.
+// Handler serves clients that must prove themselves. Whoever serves it bounds
+// the connections.
 func (s *Server) Handler() http.Handler { return s.guarded }
 
 // PrivateHandler serves the clients of a unix socket that only the owner of the
@@ -121,16 +139,19 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, h http.Handler) err
 	defer cancel()
 	group := &streams{ctx: ctx}
 	base := context.WithValue(context.WithoutCancel(ctx), streamsKey{}, group)
+	hall := newLobby(ln, s.caps.Connections, s.timing.seat)
 	srv := &http.Server{
 		Handler:           h,
-		ReadHeaderTimeout: s.limits.header,
-		IdleTimeout:       s.limits.idle,
+		ReadHeaderTimeout: s.timing.header,
+		IdleTimeout:       s.timing.idle,
 		MaxHeaderBytes:    32 << 10,
 		BaseContext:       func(net.Listener) context.Context { return base },
+		ConnContext:       hall.mark,
+		ConnState:         hall.changed,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	stopped := make(chan error, 1)
-	go func() { stopped <- srv.Serve(ln) }()
+	go func() { stopped <- srv.Serve(hall) }()
 	select {
 	case err := <-stopped:
 		cancel()
@@ -138,7 +159,7 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, h http.Handler) err
 		return err
 	case <-ctx.Done():
 	}
-	grace, release := context.WithTimeout(context.WithoutCancel(ctx), s.limits.shutdown)
+	grace, release := context.WithTimeout(context.WithoutCancel(ctx), s.timing.shutdown)
 	defer release()
 	err := srv.Shutdown(grace)
 	if err != nil {

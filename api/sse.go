@@ -2,8 +2,10 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"time"
 
@@ -18,6 +20,7 @@ const replayBuffer = 8 << 10
 // only; watch is the other one.
 type sse struct {
 	server  *Server
+	ctx     context.Context // of the stream: once it is done, little time is left
 	conn    net.Conn
 	head    []byte // of the answer; nil once it is sent
 	chunked bool
@@ -27,9 +30,9 @@ type sse struct {
 	watched chan struct{} // closed when watch ends
 }
 
-// newSSE takes over a connection. Gone is called when the client is.
-func newSSE(s *Server, conn net.Conn, gone context.CancelFunc, h http.Header, http11 bool) *sse {
-	o := &sse{server: s, conn: conn, chunked: http11, watched: make(chan struct{})}
+// newSSE takes over a connection. The stream is cancelled when the client is gone.
+func newSSE(st *stream, conn net.Conn, h http.Header, http11 bool) *sse {
+	o := &sse{server: st.server, ctx: st.ctx, conn: conn, chunked: http11, watched: make(chan struct{})}
 	o.head = append(o.head, "HTTP/1.1 200 OK\r\nContent-Type: "+sseType+"\r\nX-Accel-Buffering: no\r\nConnection: close\r\n"...)
 	o.head = append(o.head, "Date: "+time.Now().UTC().Format(http.TimeFormat)+"\r\n"...)
 	for name, vals := range h {
@@ -39,7 +42,7 @@ func newSSE(s *Server, conn net.Conn, gone context.CancelFunc, h http.Header, ht
 		o.head = append(o.head, "Transfer-Encoding: chunked\r\n"...)
 	}
 	o.head = append(o.head, "\r\n"...)
-	go o.watch(gone)
+	go o.watch(st.cancel)
 	return o
 }
 
@@ -151,15 +154,30 @@ func (o *sse) chunk(data []byte) net.Buffers {
 	return net.Buffers{size, data, []byte("\r\n")}
 }
 
+// write gives the client its time to take what is sent. It is taken back when the
+// stream has to end: what is written then goes to who may not have it any more.
 func (o *sse) write(out net.Buffers) error {
-	if err := o.conn.SetWriteDeadline(time.Now().Add(o.server.limits.write)); err != nil {
-		return err
+	var err error
+	for until := time.Now().Add(o.server.timing.write); ; {
+		if err = o.conn.SetWriteDeadline(earlier(until, time.Now().Add(o.server.timing.cut))); err != nil {
+			return err
+		}
+		_, err = out.WriteTo(o.conn) // and takes what was written out of out
+		if !errors.Is(err, os.ErrDeadlineExceeded) || o.ctx.Err() != nil || !time.Now().Before(until) {
+			break
+		}
 	}
-	_, err := out.WriteTo(o.conn)
 	if o.buf = o.buf[:0]; o.live {
 		o.buf = nil
 	}
 	return err
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // end tells the client that the stream is over, not cut.

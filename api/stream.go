@@ -71,21 +71,34 @@ func wantsStream(accept []string) bool {
 type streams struct {
 	ctx context.Context // ends all of them
 
-	mu     sync.Mutex // guards closed, and makes start and wait exclude each other
+	mu     sync.Mutex // guards what follows, and makes start and wait exclude each other
 	closed bool
+	terms  map[pass]*term // of the tokens that they were opened with
 	wg     sync.WaitGroup
 }
 
 // streamsKey is where requests find the streams of their Serve call.
 type streamsKey struct{}
 
-func (g *streams) start(f func()) bool {
+// start runs a stream until its client, its token or the server is gone. It
+// reports false if the server is closing.
+func (g *streams) start(st *stream, p *pass) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
 		return false
 	}
-	g.wg.Go(f)
+	parent, leave := g.ctx, func() {}
+	if p != nil {
+		t := g.join(st.server, *p)
+		parent, leave = t.ctx, func() { g.leave(*p, t) }
+	}
+	st.ctx, st.cancel = context.WithCancel(parent)
+	g.wg.Go(func() {
+		defer leave()
+		defer st.cancel()
+		st.run()
+	})
 	return true
 }
 
@@ -101,6 +114,7 @@ func (g *streams) wait() {
 type stream struct {
 	server    *Server
 	ctx       context.Context
+	cancel    context.CancelFunc
 	thread    transcript.ThreadID
 	after     *events.Cursor
 	requestID string
@@ -108,21 +122,25 @@ type stream struct {
 	conn      chan *sse  // the connection; closed if there is none
 }
 
-// stream answers with events until the client is gone, the thread is deleted, the
-// cursor cannot be served, or the server stops. The answer begins with the first
-// message, so that an unknown thread is still a problem.
+// stream answers with events until the client or its token is gone, the thread is
+// deleted, the cursor cannot be served, or the server stops. The answer begins with
+// the first message, so that an unknown thread is still a problem.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, thread transcript.ThreadID, after *events.Cursor) error {
 	group, ok := r.Context().Value(streamsKey{}).(*streams)
 	if !ok {
 		group = s.loose
 	}
-	ctx, cancel := context.WithCancel(group.ctx)
+	if !s.opened.take() {
+		return refuse(http.StatusTooManyRequests, fault.Overloaded,
+			"%d streams are open, which is the limit: close one, or read pages (Accept: application/json)", s.caps.Streams).with("Retry-After", "5")
+	}
+	v := visitOf(r.Context())
 	st := &stream{
-		server: s, ctx: ctx, thread: thread, after: after, requestID: requestID(r.Context()),
+		server: s, thread: thread, after: after, requestID: v.id,
 		first: make(chan error, 1), conn: make(chan *sse, 1),
 	}
-	if !group.start(func() { defer cancel(); st.run() }) {
-		cancel()
+	if !group.start(st, v.pass) {
+		s.opened.give()
 		return errClosing
 	}
 	defer close(st.conn)
@@ -131,10 +149,10 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, thread transcrip
 	}
 	conn, err := hijack(w)
 	if err != nil {
-		cancel()
+		st.cancel()
 		return err
 	}
-	st.conn <- newSSE(s, conn, cancel, w.Header(), r.ProtoAtLeast(1, 1))
+	st.conn <- newSSE(st, conn, w.Header(), r.ProtoAtLeast(1, 1))
 	return nil
 }
 
@@ -159,9 +177,10 @@ func (st *stream) run() {
 		if out != nil {
 			out.close()
 		}
+		st.server.opened.give()
 	}()
 	var broken error
-	for msg, err := range st.server.svc.Follow(st.ctx, st.thread, st.after, st.server.limits.heartbeat) {
+	for msg, err := range st.server.svc.Follow(st.ctx, st.thread, st.after, st.server.timing.heartbeat) {
 		if out == nil {
 			if st.first <- err; err != nil {
 				return
@@ -179,8 +198,8 @@ func (st *stream) run() {
 			break
 		}
 	}
-	if out == nil { // the server stops before anything was said
-		st.first <- errClosing
+	if out == nil { // it ends before anything was said
+		st.first <- st.whyEnded()
 		return
 	}
 	if broken == nil || errors.Is(broken, events.ErrClosed) {
@@ -191,11 +210,18 @@ func (st *stream) run() {
 	}
 }
 
+func (st *stream) whyEnded() error {
+	if err := context.Cause(st.ctx); errors.Is(err, errReplaced) {
+		return err
+	}
+	return errClosing
+}
+
 // broke notes why a stream was cut: the client is gone or does not read, which is
 // its own affair, or the journal has something that cannot be read.
 func (st *stream) broke(err error) {
 	level := slog.LevelDebug
-	if _, ok := errors.AsType[*fault.Error](err); ok {
+	if _, ok := errors.AsType[*fault.Error](asFault(err)); ok {
 		level = slog.LevelError
 	}
 	st.log(level, "stream broke", slog.Any("error", err))

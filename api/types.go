@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/plimsoll-dev/plimsoll/api/protocol"
+	"github.com/plimsoll-dev/plimsoll/threads"
 	"github.com/plimsoll-dev/plimsoll/threads/compaction"
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
@@ -51,19 +52,34 @@ type ThreadStartResult struct {
 	AsOf string `json:"asOf"`
 }
 
-// ThreadListParams selects a page of threads, newest change first.
-type ThreadListParams struct {
+// PageParams selects a page of a list.
+type PageParams struct {
 	// Cursor is the nextCursor of the page before.
 	Cursor string `json:"cursor,omitempty" max:"1000"`
-	// Limit is the most threads to return; default 100.
+	// Limit is the most elements to return; default 100. A page can be shorter, also
+	// because its texts are long, and still not be the last one.
 	Limit int `json:"limit,omitempty" min:"1" max:"1000"`
+}
+
+func (p PageParams) query(desc bool) threads.PageQuery {
+	return threads.PageQuery{Cursor: p.Cursor, Limit: p.Limit, Desc: desc}
+}
+
+// NextPage tells how a list goes on.
+type NextPage struct {
+	// NextCursor is null on the last page.
+	NextCursor *string `json:"nextCursor"`
+}
+
+// ThreadListParams selects a page of threads, newest change first.
+type ThreadListParams struct {
+	PageParams
 }
 
 // ThreadListResult is a page of threads.
 type ThreadListResult struct {
 	Data []protocol.Thread `json:"data"`
-	// NextCursor is null on the last page.
-	NextCursor *string `json:"nextCursor"`
+	NextPage
 }
 
 // ThreadParams names a thread.
@@ -108,18 +124,20 @@ type TurnParams struct {
 	TurnID   string `json:"turnId" in:"path" id:"turn"`
 }
 
-// TurnReadResult is a turn with its items.
+// TurnReadResult is a turn with its items, or, if these are many or long, with the
+// first of them.
 type TurnReadResult struct {
+	// Turn has the itemsView full if all its items are there, else summary.
 	Turn protocol.Turn `json:"turn"`
+	// NextCursor is the cursor of thread/items/list, with this turnId, for the other
+	// items; null if there are none.
+	NextCursor *string `json:"nextCursor"`
 }
 
 // TurnListParams selects a page of the turns of a thread.
 type TurnListParams struct {
 	ThreadID string `json:"threadId" in:"path" id:"thread"`
-	// Cursor is the nextCursor of the page before.
-	Cursor string `json:"cursor,omitempty" max:"1000"`
-	// Limit is the most turns to return; default 100.
-	Limit int `json:"limit,omitempty" min:"1" max:"1000"`
+	PageParams
 	// SortDirection is desc, newest first, by default.
 	SortDirection string `json:"sortDirection,omitempty" enum:"asc,desc"`
 }
@@ -127,8 +145,7 @@ type TurnListParams struct {
 // TurnListResult is a page of turns without their items.
 type TurnListResult struct {
 	Data []protocol.Turn `json:"data"`
-	// NextCursor is null on the last page.
-	NextCursor *string `json:"nextCursor"`
+	NextPage
 }
 
 // ItemListParams selects a page of the items of a thread.
@@ -136,11 +153,7 @@ type ItemListParams struct {
 	ThreadID string `json:"threadId" in:"path" id:"thread"`
 	// TurnID selects the items of one turn; default: of all.
 	TurnID string `json:"turnId,omitempty" id:"turn"`
-	// Cursor is the nextCursor of the page before.
-	Cursor string `json:"cursor,omitempty" max:"1000"`
-	// Limit is the most items to return; default 100. A page can be shorter than
-	// that and still not be the last one.
-	Limit int `json:"limit,omitempty" min:"1" max:"1000"`
+	PageParams
 	// SortDirection is asc, oldest first, by default.
 	SortDirection string `json:"sortDirection,omitempty" enum:"asc,desc"`
 }
@@ -148,8 +161,7 @@ type ItemListParams struct {
 // ItemListResult is a page of the timeline.
 type ItemListResult struct {
 	Data []ItemEntry `json:"data"`
-	// NextCursor is null on the last page.
-	NextCursor *string `json:"nextCursor"`
+	NextPage
 }
 
 // ItemEntry is an item and the turn it belongs to.
@@ -205,17 +217,13 @@ type CompactionReadResult struct {
 // CompactionListParams selects a page of the compactions of a thread, newest first.
 type CompactionListParams struct {
 	ThreadID string `json:"threadId" in:"path" id:"thread"`
-	// Cursor is the nextCursor of the page before.
-	Cursor string `json:"cursor,omitempty" max:"1000"`
-	// Limit is the most records to return; default 100.
-	Limit int `json:"limit,omitempty" min:"1" max:"1000"`
+	PageParams
 }
 
 // CompactionListResult is a page of compactions.
 type CompactionListResult struct {
 	Data []compaction.Record `json:"data"`
-	// NextCursor is null on the last page.
-	NextCursor *string `json:"nextCursor"`
+	NextPage
 }
 
 // CompactionUpdatedParams: a compaction changed its phase. The record is whole
@@ -230,6 +238,12 @@ type ContextReadParams struct {
 	ThreadID string `json:"threadId" in:"path" id:"thread"`
 	// Epoch is the number of a context window; default: the current one.
 	Epoch *int `json:"epoch,omitempty" min:"0" max:"1000000000"`
+	// Cursor is the nextCursor of the page before; it is of an epoch, so that a page
+	// is never of another one than the page before.
+	Cursor string `json:"cursor,omitempty" max:"100"`
+	// Limit is the most entries to return; default 1000. A page can be shorter,
+	// because its texts are long, and still not be the last one.
+	Limit int `json:"limit,omitempty" min:"1" max:"1000"`
 }
 
 // ContextReadResult is what a request of an epoch holds.
@@ -240,7 +254,9 @@ type ContextReadResult struct {
 	Base         ContextBase `json:"base"`
 	// Entries are in order; the first one may be the checkpoint.
 	Entries []ContextEntry `json:"entries"`
-	// Tokens is the size of base and entries by ruler.
+	// NextCursor is null if there are no more entries.
+	NextCursor *string `json:"nextCursor"`
+	// Tokens is the size of base and all entries by ruler.
 	Tokens int    `json:"tokens"`
 	Ruler  string `json:"ruler"`
 	// Window is the context window in tokens; null if unknown.
@@ -294,11 +310,13 @@ type EventsReadParams struct {
 type EventsParams struct {
 	// After is a cursor; default: the beginning.
 	After string `json:"after,omitempty" max:"100"`
-	// Limit is the most events of a page; default 100. Streams have no limit.
+	// Limit is the most events of a page; default 100. A page can be shorter, because
+	// its events are large, and still not be the last one. Streams have no limit.
 	Limit int `json:"limit,omitempty" min:"1" max:"1000"`
 }
 
-// EventsReadResult is a page of events.
+// EventsReadResult is a page of events. It can be shorter than its limit, because
+// the events are large; only an empty one says that there are no more for now.
 type EventsReadResult struct {
 	Data []protocol.Notification `json:"data"`
 	// Cursor is the position after the last one: the after of the next page.

@@ -82,11 +82,12 @@ func wireModel(m adapters.ModelInfo) Model {
 	return Model{ID: m.ID, DisplayName: m.DisplayName, ContextWindow: positive(m.ContextWindow), MaxOutput: positive(m.MaxOutput)}
 }
 
+// wireContext maps a context without its entries.
 func wireContext(c threads.ContextRead) *ContextReadResult {
 	r := &ContextReadResult{
 		Epoch: c.Epoch, CurrentEpoch: c.Epochs, Tokens: c.Tokens, Ruler: transcript.Ruler, Window: positive(c.Window), Reanchor: nullable(c.Reanchor),
 		Base:    ContextBase{System: c.Base.System, Tools: mapped(c.Base.Tools, wireTool), Tokens: c.BaseTok},
-		Entries: mapped(c.Entries, wireEntry), AsOf: c.AsOf.String(),
+		Entries: []ContextEntry{}, AsOf: c.AsOf.String(),
 	}
 	if c.Boundary != nil {
 		r.CompactionID = new(string(c.Boundary.CompactionID))

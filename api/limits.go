@@ -1,0 +1,97 @@
+package api
+
+import (
+	"cmp"
+	"reflect"
+
+	"github.com/plimsoll-dev/plimsoll/threads"
+)
+
+// Limits bound what the clients of a Server can make it hold at once. Zero means
+// the default. What they do not bound for themselves, the number of requests that
+// run, is at most that of the connections.
+type Limits struct {
+	Streams     int // event streams that are open, in all; 10,000
+	Connections int // of one Serve call, those of its streams left out; 256
+	Imports     int // session files that are read; 2
+	PageBytes   int // of the texts in one answer that can be continued; 4 MiB
+}
+
+func (l Limits) orDefault() Limits {
+	return Limits{
+		Streams: cmp.Or(l.Streams, 10_000), Connections: cmp.Or(l.Connections, 256),
+		Imports: cmp.Or(l.Imports, 2), PageBytes: cmp.Or(l.PageBytes, 4<<20),
+	}
+}
+
+// A quota is how many of something there may be at once.
+type quota chan struct{}
+
+func (q quota) take() bool {
+	select {
+	case q <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (q quota) give() { <-q }
+
+// pageOf reads a page of a list: as many elements as q asks for, or fewer, but
+// one, if their texts are more than an answer may hold. Read maps a page of the
+// service and returns the cursor after it.
+func pageOf[T any](s *Server, q threads.PageQuery, read func(threads.PageQuery) ([]T, string, error)) ([]T, *string, error) {
+	for {
+		page, next, err := read(q)
+		if err != nil {
+			return nil, nil, err
+		}
+		n := s.fitting(len(page), func(i int) int { return weigh(reflect.ValueOf(&page[i])) })
+		if n == len(page) {
+			return page, nullable(next), nil
+		}
+		q.Limit = n // read again, for the cursor after the last one that fits
+	}
+}
+
+// fitting returns how many of n elements fit into an answer: one at least.
+func (s *Server) fitting(n int, weight func(i int) int) int {
+	total := 0
+	for i := range n {
+		if total += weight(i); total > s.caps.PageBytes && i > 0 {
+			return i
+		}
+	}
+	return n
+}
+
+// weigh counts the bytes of all texts in a value of the wire: nothing else in it
+// can be large.
+func weigh(v reflect.Value) int {
+	n := 0
+	switch v.Kind() {
+	case reflect.String:
+		n = v.Len()
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			n = weigh(v.Elem())
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			n += weigh(v.Field(i))
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return v.Len()
+		}
+		for i := range v.Len() {
+			n += weigh(v.Index(i))
+		}
+	case reflect.Map:
+		for it := v.MapRange(); it.Next(); {
+			n += weigh(it.Key()) + weigh(it.Value())
+		}
+	}
+	return n
+}
