@@ -51,6 +51,7 @@ func TestScripts(t *testing.T) {
 			"patch":   patchFile,
 			"capture": captureStdout,
 			"post":    postJSON,
+			"delete":  deleteThread,
 			"jsonend": checkLastJSON,
 			"await":   awaitText,
 			"dense":   checkDense,
@@ -178,6 +179,16 @@ func postJSON(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(err)
 		ts.Check(resp.Body.Close())
 	}
+}
+
+// deleteThread deletes a thread through a home's server: delete HOME THREAD.
+func deleteThread(ts *testscript.TestScript, _ bool, args []string) {
+	c, ok := dialSocket(home{ts.MkAbs(args[0])})
+	if !ok {
+		ts.Fatalf("no server on %s", args[0])
+	}
+	defer func() { ts.Check(c.close()) }()
+	ts.Check(c.call(context.Background(), http.MethodDelete, threadPath(args[1]), nil, nil))
 }
 
 // checkLastJSON looks at the last line of stdout: jsonend MEMBER VALUE. Every line

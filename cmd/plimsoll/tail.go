@@ -20,8 +20,9 @@ type tailCmd struct {
 }
 
 // Run prints what happened and then what happens. A lost connection is made again
-// from the last cursor, so nothing is missed and nothing is shown twice. Without
-// a server nothing can happen, so it ends where the journal ends.
+// from the last cursor, so nothing is missed and nothing is shown twice. It ends
+// with the thread, and without a server, when nothing can happen, where the journal
+// ends.
 func (c *tailCmd) Run(ctx context.Context, m *Main) error {
 	path := "/v1/events"
 	if c.Thread != "" {
@@ -43,6 +44,8 @@ func (c *tailCmd) Run(ctx context.Context, m *Main) error {
 	err = c.follower(m, h, path, show).run(ctx, cl)
 	show.endText()
 	switch {
+	case errors.Is(err, errDeleted):
+		return nil
 	case errors.Is(err, errJournalEnd):
 		say(m.Stderr, "no server runs on this home: this is everything up to now\n")
 		return nil
@@ -55,6 +58,7 @@ func (c *tailCmd) Run(ctx context.Context, m *Main) error {
 func (c *tailCmd) follower(m *Main, h home, path string, show *eventPrinter) *follower {
 	return &follower{
 		path:   path,
+		one:    c.Thread != "",
 		cursor: c.After,
 		print: func(data []byte, n protocol.Notification) error {
 			if c.JSON {
@@ -81,6 +85,9 @@ func (c *tailCmd) follower(m *Main, h home, path string, show *eventPrinter) *fo
 // errJournalEnd says that everything was shown and nothing more can come.
 var errJournalEnd = errors.New("end of the journal")
 
+// errDeleted says that the followed thread is gone, and that this was its last event.
+var errDeleted = errors.New("the thread was deleted")
+
 // errReset says that the cursor cannot be served.
 type errReset struct{ protocol.StreamResetParams }
 
@@ -94,27 +101,37 @@ var errNoServer = errors.New("no server runs on this home")
 // A follower follows one stream of events over as many connections as it takes.
 type follower struct {
 	path      string
+	one       bool   // the path is one thread's, so its deletion is the end
 	cursor    string // behind the last event that was printed; empty: from the beginning
 	print     func(data []byte, n protocol.Notification) error
 	reconnect func() (*client, error)
 	lost      func() // called when a working connection is lost and cannot be made again at once
 }
 
-// maxRetryPause bounds the pause between attempts to connect.
-const maxRetryPause = 2 * time.Second
+// The pauses between attempts: each is twice the one before, up to the longest. An
+// event that is new makes the next pause the first one again; a connection that is
+// taken and ended does not, so that a server that does this is not run into.
+const (
+	firstPause = 50 * time.Millisecond
+	maxPause   = 5 * time.Second
+)
 
-// run follows, at first with cl, until ctx is done, the journal ends or something
-// is wrong that another connection would not mend. It closes every client.
+// run follows, at first with cl, until ctx is done, the journal or the thread ends
+// or something is wrong that another connection would not mend. It closes every
+// client.
 func (f *follower) run(ctx context.Context, cl *client) (err error) {
-	const firstPause = 50 * time.Millisecond
-	served := false
-	for pause := time.Duration(0); ; pause = min(2*pause+firstPause, maxRetryPause) {
+	served, told := false, false
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		if cl != nil {
+			before := f.cursor
 			var ok bool
 			ok, err = f.stream(ctx, cl)
 			err = errors.Join(err, cl.close())
 			if ok {
-				served, pause = true, 0
+				served, told = true, false
+			}
+			if f.cursor != before {
+				pause = firstPause
 			}
 			if ctx.Err() != nil || err != nil && (!served || final(err)) {
 				return err
@@ -125,8 +142,9 @@ func (f *follower) run(ctx context.Context, cl *client) (err error) {
 			return ctx.Err()
 		case <-time.After(pause):
 		}
-		if cl, err = f.reconnect(); err != nil && pause == firstPause {
+		if cl, err = f.reconnect(); err != nil && !told {
 			f.lost()
+			told = true
 		}
 	}
 }
@@ -137,7 +155,7 @@ func final(err error) bool {
 		return problem.Status < 500 && problem.Status != http.StatusTooManyRequests
 	}
 	_, reset := errors.AsType[errReset](err)
-	return reset || errors.Is(err, errJournalEnd) || errors.Is(err, errPrint)
+	return reset || errors.Is(err, errJournalEnd) || errors.Is(err, errDeleted) || errors.Is(err, errPrint)
 }
 
 // errPrint wraps errors of print: the reader of our output is gone.
@@ -183,7 +201,10 @@ func (f *follower) event(cl *client, ev sseEvent) error {
 	if ev.id != "" {
 		f.cursor = ev.id
 	}
-	if n.Method == "stream/live" && cl.local {
+	switch {
+	case n.Method == "thread/deleted" && f.one:
+		return errDeleted
+	case n.Method == "stream/live" && cl.local:
 		return errJournalEnd
 	}
 	return nil
