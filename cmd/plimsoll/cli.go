@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
-	"runtime"
-	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
 )
 
 // CLI is the command line: the struct is its grammar.
@@ -20,6 +22,8 @@ type CLI struct {
 	Doctor  doctorCmd  `cmd:"" help:"Check a home and name the fix of what is wrong."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 	Help    helpCmd    `cmd:"" help:"Print help, also of one command."`
+
+	ShowVersion versionFlag `name:"version" help:"Print the version."`
 }
 
 // homeFlag is the flag of every command that needs a home.
@@ -34,36 +38,19 @@ type helpCmd struct {
 }
 
 // Run prints the help as --help does.
-func (c *helpCmd) Run(ctx context.Context, m *Main) error {
+func (c *helpCmd) Run(ctx context.Context, m *Main, app *kong.Kong) error {
+	node := app.Model.Node
+	for _, name := range c.Command {
+		i := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == name })
+		if i < 0 {
+			return usagef("there is no command %q", strings.Join(c.Command, " "))
+		}
+		node = node.Children[i]
+	}
 	if code := m.Run(ctx, append(c.Command, "--help")); code != exitOK {
 		return errSilent
 	}
 	return nil
-}
-
-type versionCmd struct{}
-
-// version is set by release builds.
-var version = "0.1.0-dev"
-
-// Run prints the program's and the toolchain's version.
-func (c *versionCmd) Run(m *Main) error {
-	_, err := fmt.Fprintf(m.Stdout, "plimsoll %s %s %s/%s%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH, revision())
-	return err
-}
-
-// revision is the commit that the program was built from, if it is known.
-func revision() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return ""
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
-			return " " + s.Value[:12]
-		}
-	}
-	return ""
 }
 
 type tokenCmd struct{ homeFlag }

@@ -18,7 +18,7 @@ import (
 type compactCmd struct {
 	homeFlag
 	Target string `arg:"" name:"thread-or-file" help:"A thread's id, or a session file (- for stdin)."`
-	Budget int    `placeholder:"TOKENS" help:"Bound of the whole resulting context. Needed for a file; a thread has a default."`
+	Budget int    `type:"tokens" placeholder:"TOKENS" help:"Bound of the whole resulting context. Needed for a file; a thread has a default."`
 	Writer string `enum:",extractive,fixed" default:"" placeholder:"extractive|fixed" help:"Who writes the checkpoint (default: extractive)."`
 	JSON   bool   `name:"json" help:"Print JSON."`
 
@@ -34,9 +34,6 @@ func (c *compactCmd) Run(ctx context.Context, m *Main) error {
 	t, err := parseTarget(c.Target, fileExists)
 	if err != nil {
 		return err
-	}
-	if c.Budget < 0 {
-		return usagef("--budget must be positive, got %d", c.Budget)
 	}
 	if t.file != "" {
 		return c.file(ctx, m, t.file)

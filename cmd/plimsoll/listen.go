@@ -19,6 +19,9 @@ func checkListen(addr string, hosts []string) error {
 	if err != nil || port == "" {
 		return usagef("--listen %s: want an address and a port, such as %s", addr, defaultListen)
 	}
+	if _, err := net.LookupPort("tcp", port); err != nil {
+		return usagef("--listen %s: %s is no port; want one from 1 to 65535, or 0 for any that is free", addr, port)
+	}
 	if isLoopback(host) || len(hosts) > 0 {
 		return nil
 	}
@@ -47,7 +50,10 @@ func listenTCP(addr string) (net.Listener, error) {
 	case errors.Is(err, syscall.EACCES):
 		return nil, fmt.Errorf("listen on %s: not permitted; choose a port above 1023 with --listen", addr)
 	case err != nil:
-		return nil, fmt.Errorf("listen: %w", err)
+		if op, ok := errors.AsType[*net.OpError](err); ok {
+			err = op.Err // the rest of it is said already
+		}
+		return nil, fmt.Errorf("listen on %s: %w", addr, err)
 	}
 	return l, nil
 }

@@ -25,7 +25,7 @@ func TestOpenAddressNeedsConfiguredHosts(t *testing.T) {
 			t.Errorf("%s with hosts: %v", addr, err)
 		}
 	}
-	for _, addr := range []string{"", "4517", "127.0.0.1", "127.0.0.1:"} {
+	for _, addr := range []string{"", "4517", "127.0.0.1", "127.0.0.1:", "127.0.0.1:99999", "127.0.0.1:-1", "127.0.0.1:nosuch"} {
 		if err := checkListen(addr, nil); err == nil {
 			t.Errorf("%q was accepted", addr)
 		}

@@ -7,6 +7,9 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"reflect"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -53,11 +56,43 @@ type Main struct {
 }
 
 // A usageError is a command line that was not understood.
-type usageError struct{ msg string }
+type usageError struct {
+	msg  string
+	help string // the command line that explains it
+}
 
 func (e usageError) Error() string { return e.msg }
 
-func usagef(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
+func usagef(format string, args ...any) error {
+	return usageError{fmt.Sprintf(format, args...), "plimsoll help"}
+}
+
+// of names the command that was not understood, if it got that far.
+func (e usageError) of(command *kong.Node) usageError {
+	if command != nil {
+		e.help = command.FullPath() + " --help"
+	}
+	return e
+}
+
+// parseProblemOf words an error of the parser of the command line.
+func parseProblemOf(err error) error {
+	// An empty member of an enum is only how a flag is left out.
+	usage := usageError{strings.Replace(err.Error(), `must be one of "",`, "must be one of ", 1), "plimsoll help"}
+	if parse, ok := errors.AsType[*kong.ParseError](err); ok {
+		return usage.of(parse.Context.Selected())
+	}
+	return usage
+}
+
+// noCommand answers an empty command line with the help. It is no result, so it
+// goes to stderr.
+func (m *Main) noCommand(ctx context.Context) int {
+	help := *m
+	help.Stdout = m.Stderr
+	help.Run(ctx, []string{"--help"})
+	return exitUsage
+}
 
 // errSilent ends a command with exitFailure after it has said why itself.
 var errSilent = errors.New("failed")
@@ -82,9 +117,12 @@ func (m *Main) Run(ctx context.Context, args []string) (code int) {
 	if err != nil {
 		panic(err) // the struct tags of CLI are wrong
 	}
+	if len(args) == 0 {
+		return m.noCommand(ctx)
+	}
 	kctx, err := parser.Parse(args)
 	if err != nil {
-		return m.fail(usageError{err.Error()})
+		return m.fail(parseProblemOf(err))
 	}
 	m.setColour()
 	kctx.BindTo(ctx, (*context.Context)(nil))
@@ -92,6 +130,9 @@ func (m *Main) Run(ctx context.Context, args []string) (code int) {
 	out := &output{w: m.Stdout}
 	run.Stdout = out
 	err = kctx.Run(&run)
+	if usage, ok := errors.AsType[usageError](err); ok {
+		err = usage.of(kctx.Selected())
+	}
 	if err == nil && out.err != nil {
 		err = fmt.Errorf("write output: %w", out.err)
 	}
@@ -106,6 +147,7 @@ func (m *Main) parser(cli *CLI) (*kong.Kong, error) {
 		kong.Writers(m.Stdout, m.Stderr),
 		kong.Exit(func(code int) { panic(exitRequest(code)) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.NamedMapper("tokens", kong.MapperFunc(decodeTokens)),
 	)
 }
 
@@ -115,11 +157,26 @@ func (m *Main) fail(err error) int {
 		return exitOK
 	}
 	if usage, ok := errors.AsType[usageError](err); ok {
-		say(m.Stderr, "plimsoll: %s\nRun `plimsoll help` for the commands.\n", usage.msg)
+		say(m.Stderr, "plimsoll: %s\nRun `%s` for how it is used.\n", usage.msg, usage.help)
 		return exitUsage
 	}
 	if !errors.Is(err, errSilent) {
 		say(m.Stderr, "plimsoll: %s\n", clientText(err))
 	}
 	return exitFailure
+}
+
+// maxTokens is what the API takes as a budget.
+const maxTokens = 100_000_000
+
+// decodeTokens reads a flag that is a number of tokens. It takes the next word even
+// if that begins with a dash, to say what is wrong with it.
+func decodeTokens(ctx *kong.DecodeContext, target reflect.Value) error {
+	word := ctx.Scan.Pop().String()
+	n, err := strconv.Atoi(word)
+	if err != nil || n < 1 || n > maxTokens {
+		return fmt.Errorf("want a number of tokens from 1 to %s, got %q", thousands(maxTokens), word)
+	}
+	target.SetInt(int64(n))
+	return nil
 }
