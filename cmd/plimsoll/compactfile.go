@@ -22,7 +22,7 @@ type fileCompaction struct {
 	session *importer.Session
 	record  compaction.Record
 	entries []transcript.Entry // the resulting context
-	tokens  int
+	tokens  int                // of the entries and the re-anchor
 	// reanchor is what the first request after the boundary would carry besides.
 	reanchor string
 }
@@ -50,13 +50,18 @@ func (m *Main) openInput(path string) (io.ReadCloser, error) {
 	return f, nil
 }
 
-// compactFile compacts the session in r by the same chain as the server does,
-// and folds the result by the same function.
+// compactFile compacts the session in r.
 func compactFile(ctx context.Context, r io.Reader, opts fileOptions) (*fileCompaction, error) {
 	session, err := importer.Read(r, importer.Limits{})
 	if err != nil {
 		return nil, fmt.Errorf("compact: %w", err)
 	}
+	return compactSession(ctx, session, opts)
+}
+
+// compactSession compacts a session by the same chain as the server does, and
+// folds the result by the same function. The session stays as it is.
+func compactSession(ctx context.Context, session *importer.Session, opts fileOptions) (*fileCompaction, error) {
 	tr, err := threads.TranscriptOf(session)
 	if err != nil {
 		return nil, fmt.Errorf("compact: %w", err)
@@ -83,12 +88,13 @@ func compactFile(ctx context.Context, r io.Reader, opts fileOptions) (*fileCompa
 	var boundary *transcript.Boundary
 	out.record, boundary = fileRecord(session, &tr, opts, verdict)
 	if boundary != nil {
-		tr.Boundaries = append(tr.Boundaries, *boundary)
+		tr.Boundaries = append(slices.Clip(tr.Boundaries), *boundary)
 		if out.entries, err = tr.Context(tr.Epoch()); err != nil {
 			return nil, fmt.Errorf("compact: %w", err)
 		}
 		out.reanchor = verdict.Composed.Reanchor
 	}
+	out.tokens = transcript.Tokens(transcript.Notice{Text: out.reanchor})
 	for _, e := range out.entries {
 		out.tokens += transcript.Tokens(e.Item.Body)
 	}
