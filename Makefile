@@ -25,8 +25,8 @@ test: check fuzz ## everything: check, each fuzz target for FUZZTIME, the demo o
 fuzz: ## run each fuzz target for FUZZTIME (10s)
 	.ci/fuzz $(FUZZTIME)
 
-demo: ## run the demo; ONCE=1 ends it after the story
-	$(GO) run ./cmd/plimsoll demo $(if $(ONCE),--once)
+demo: build ## run the demo; ONCE=1 ends it after the story
+	exec bin/plimsoll demo $(if $(ONCE),--once)
 
 bench: ## run the benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...

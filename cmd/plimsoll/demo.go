@@ -26,10 +26,18 @@ var demoSession []byte
 //go:embed demo/questions.json
 var demoQuestions []byte
 
+// The budgets of the demonstration. By default a third of the window is kept, and the
+// bundled session needs no summary for that. The first one needs one and loses
+// nothing that is looked for; the second one is so tight that something is lost.
+const (
+	demoBudget  = 6_000
+	tightBudget = 4_000
+)
+
 type demoCmd struct {
-	homeFlag
-	Once bool `help:"Exit when the demonstration is over."`
-	JSON bool `name:"json" help:"Print one JSON value a line; the last one is the record of the compaction."`
+	Home string `placeholder:"DIR" help:"The home (default: a new temporary folder, removed at the end)."`
+	Once bool   `help:"Exit when the demonstration is over."`
+	JSON bool   `name:"json" help:"Print one JSON value a line; the last one is the record of the compaction."`
 }
 
 // A demoQuestion is something to ask about the bundled session, and what a good
@@ -77,7 +85,7 @@ func (c *demoCmd) Run(ctx context.Context, m *Main) (err error) {
 func (c *demoCmd) start(ctx context.Context, m *Main) (s *server, cleanUp func() error, err error) {
 	h, cleanUp := home{}, func() error { return nil }
 	if c.Home != "" {
-		if h, err = c.resolve(m); err != nil {
+		if h, err = resolveHome(c.Home, m.Getenv); err != nil {
 			return nil, nil, err
 		}
 	} else {
@@ -163,16 +171,31 @@ func (d *demo) play(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	text, err := d.context(ctx, thread, record)
+	now, err := d.readContext(ctx, thread)
 	if err != nil {
 		return err
 	}
-	d.out.facts(d.asked, before, after, text)
-	d.out.record(record)
-	if record.Outcome == nil || *record.Outcome != compaction.Completed {
+	d.out.base = now.Base.Tokens
+	d.out.facts(d.asked, before, after, compactedText(now, record))
+	if !completed(record) {
+		d.out.records(record, nil)
 		return errOutcome
 	}
+	tight, err := d.client.compact(ctx, copied.id, localBody(tightBudget))
+	if err != nil {
+		return fmt.Errorf("compact the copy: %w", err)
+	}
+	d.out.records(record, tight)
 	return nil
+}
+
+func completed(r *compaction.Record) bool {
+	return r.Outcome != nil && *r.Outcome == compaction.Completed
+}
+
+// localBody asks for a local compaction and its record.
+func localBody(budget int) compactBody {
+	return compactBody{Route: string(compaction.RouteLocal), Budget: budget, Wait: true}
 }
 
 // load imports the bundled session.
@@ -254,7 +277,7 @@ func (d *demo) compact(ctx context.Context, th *demoThread, before *compaction.R
 	d.out.compacting()
 	replies := make(chan reply, 1)
 	go func() {
-		record, err := d.client.compact(ctx, th.id, compactBody{Route: string(compaction.RouteLocal), Wait: true})
+		record, err := d.client.compact(ctx, th.id, localBody(demoBudget))
 		if err != nil {
 			cancel() // nothing to follow
 		}
@@ -280,23 +303,33 @@ func (d *demo) compact(ctx context.Context, th *demoThread, before *compaction.R
 	return got.record, err
 }
 
-// context returns the text of the new context, the checkpoint's and the
-// re-anchor's included, without what was asked after the compaction: that is not
-// what it kept.
-func (d *demo) context(ctx context.Context, th *demoThread, r *compaction.Record) (string, error) {
-	var res api.ContextReadResult
-	if err := d.client.call(ctx, http.MethodGet, threadPath(th.id, "/context"), nil, &res); err != nil {
-		return "", fmt.Errorf("read context: %w", err)
-	}
-	kept := len(res.Entries)
+// compactedText returns the text of the context that the compaction made, the
+// checkpoint's included, without what was asked after it: that is not what it kept.
+func compactedText(now api.ContextReadResult, r *compaction.Record) string {
+	kept := len(now.Entries)
 	if r.Items != nil {
 		kept = min(kept, 1+r.Items.Whole+r.Items.Clipped+r.Items.Stub)
 	}
 	var text strings.Builder
-	for _, e := range res.Entries[:kept] {
+	for _, e := range now.Entries[:kept] {
 		text.WriteString(e.Text + "\n")
 	}
-	return text.String(), nil
+	return text.String()
+}
+
+// readContext returns the current context with the entries of all its pages.
+func (d *demo) readContext(ctx context.Context, th *demoThread) (all api.ContextReadResult, err error) {
+	for query := ""; ; {
+		var page api.ContextReadResult
+		if err := d.client.call(ctx, http.MethodGet, threadPath(th.id, "/context")+query, nil, &page); err != nil {
+			return all, fmt.Errorf("read context: %w", err)
+		}
+		page.Entries = append(all.Entries, page.Entries...)
+		if all = page; all.NextCursor == nil {
+			return all, nil
+		}
+		query = "?cursor=" + url.QueryEscape(*all.NextCursor)
+	}
 }
 
 // follow reads the events behind the thread's cursor until each says done.

@@ -60,6 +60,44 @@ func TestBundledQuestionsHaveTheirFactsInTheSession(t *testing.T) {
 	}
 }
 
+// The demonstration must show a summary that kept what is asked for, and one that did
+// not keep everything: neither is worth showing without the other.
+func TestDemoSummarisesKeepsItsFactsAndShowsALoss(t *testing.T) {
+	t.Parallel()
+	var questions []demoQuestion
+	mustDo(t, json.Unmarshal(demoQuestions, &questions))
+	tr := &http.Transport{}
+	defer tr.CloseIdleConnections()
+	d, err := newDemo(serveHome(t), tr, questions)
+	mustDo(t, err)
+	var out bytes.Buffer
+	d.out = demoOutput{w: &out, json: true}
+	mustDo(t, d.play(t.Context()))
+	var record, tight compaction.Record
+	for line := range strings.Lines(out.String()) {
+		var step demoStep
+		mustDo(t, json.Unmarshal([]byte(line), &step))
+		switch step.Step {
+		case "tight":
+			tight = *step.Record
+		case "facts":
+			for _, f := range step.Facts {
+				if !f.Context || f.After != nil && !*f.After {
+					t.Errorf("lost: %+v", f)
+				}
+			}
+		case "":
+			mustDo(t, json.Unmarshal([]byte(line), &record))
+		}
+	}
+	if r := record; !completed(&r) || r.Items.Summarized == 0 || len(r.SummarizedTurnIDs) == 0 {
+		t.Errorf("nothing was summarised: %+v", r.Items)
+	}
+	if r := tight; !completed(&r) || len(r.Checkpoint.Fidelity.Missing) == 0 || r.After.Tokens > tightBudget {
+		t.Errorf("the tight compaction lost nothing: %+v", r)
+	}
+}
+
 func TestFactsAreFoundWhateverCaseAndSpacing(t *testing.T) {
 	t.Parallel()
 	for fact, want := range map[string]bool{"high water": true, "HIGH  water": true, "low water": false, "07:3": true} {

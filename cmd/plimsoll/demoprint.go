@@ -17,18 +17,19 @@ type demoOutput struct {
 	s    style
 	json bool
 	col  int // of the answer's text on the current line
+	base int // tokens of the base that every request carries
 }
 
 // demoStep is a line of the JSON output; the record is a line of its own.
 type demoStep struct {
-	Step     string `json:"step"` // imported | answer | native | event | facts
+	Step     string `json:"step"` // imported | answer | native | event | facts | tight
 	When     string `json:"when,omitempty"`
 	Question string `json:"question,omitempty"`
 	Answer   string `json:"answer,omitempty"`
 	Failed   string `json:"failed,omitempty"` // why there is no answer
 
 	Import *api.ImportResult      `json:"import,omitempty"`
-	Native *compaction.Record     `json:"compaction,omitempty"`
+	Record *compaction.Record     `json:"compaction,omitempty"` // of the steps native and tight
 	Event  *protocol.Notification `json:"event,omitempty"`
 	Facts  []factCheck            `json:"facts,omitempty"`
 }
@@ -127,7 +128,7 @@ func (o *demoOutput) answered(when string, q demoQuestion, a answer) {
 
 func (o *demoOutput) native(r *compaction.Record) {
 	if o.json {
-		o.step(demoStep{Step: "native", Native: r})
+		o.step(demoStep{Step: "native", Record: r})
 		return
 	}
 	o.head(3, "Ask the provider to compact natively")
@@ -141,7 +142,7 @@ func (o *demoOutput) native(r *compaction.Record) {
 
 func (o *demoOutput) compacting() {
 	if !o.json {
-		o.head(4, "Compact locally, and watch the events")
+		o.head(4, "Compact locally into "+thousands(demoBudget)+" tokens, and watch the events")
 	}
 }
 
@@ -177,9 +178,16 @@ func (o *demoOutput) facts(questions []demoQuestion, before, after answer, conte
 	o.head(6, "What survived")
 	t := &table{head: []string{"   fact", "first answer", "second answer", "new context"}}
 	for _, c := range checks {
-		t.add("   "+oneLine(c.Fact, 60), yesNo(c.Before), yesNo(c.After), yesNo(&c.Context))
+		unknown := "not asked"
+		if c.Question == questions[0].Question {
+			unknown = "no answer"
+		}
+		t.add("   "+oneLine(c.Fact, 60), yesNo(c.Before, unknown), yesNo(c.After, unknown), yesNo(&c.Context, unknown))
 	}
 	t.print(o.w, o.s)
+	if len(questions) > 1 {
+		o.line(o.s.dim("not asked: one question was put to the model; the new context was searched for the facts of all."))
+	}
 }
 
 // says reports whether the answer has the fact in it; nil if there is no answer.
@@ -190,10 +198,10 @@ func (a answer) says(fact string) *bool {
 	return new(says(a.text, fact))
 }
 
-func yesNo(b *bool) string {
+func yesNo(b *bool, unknown string) string {
 	switch {
 	case b == nil:
-		return "–"
+		return unknown
 	case *b:
 		return "yes"
 	}
@@ -206,14 +214,50 @@ func says(text, fact string) bool {
 	return strings.Contains(fold(text), fold(fact))
 }
 
-// record is the last thing that is shown.
-func (o *demoOutput) record(r *compaction.Record) {
+// records are the last thing that is shown: of the compaction, and of the tighter one
+// of the copy, if it was made.
+func (o *demoOutput) records(r, tight *compaction.Record) {
 	if o.json {
+		if tight != nil {
+			o.step(demoStep{Step: "tight", Record: tight})
+		}
 		o.value(r)
 		return
 	}
-	o.head(7, "The record of the compaction")
+	head := "The record of the compaction"
+	if tight != nil {
+		head += ", and of one of the copy into " + thousands(tightBudget)
+	}
+	o.head(7, head)
 	t := &table{head: []string{"   outcome", "writer", "before", "after", "% of window", "fidelity", "summarised", "whole", "clipped", "stub", "ms"}}
+	t.add(recordRow(r)...)
+	if tight != nil {
+		t.add(recordRow(tight)...)
+	}
+	t.print(o.w, o.s)
+	o.line(o.s.dim("before, after: the session and " + plural(o.base, "token") + " of system prompt."))
+	o.line(o.s.dim("fidelity: facts that were found in what was summarised, and how many the new context still has."))
+	o.missing("", r)
+	if tight != nil {
+		o.missing(" from the copy", tight)
+	}
+}
+
+// missing lists what a compaction lost.
+func (o *demoOutput) missing(where string, r *compaction.Record) {
+	if r.Checkpoint == nil {
+		return
+	}
+	names := "nothing"
+	if lost := r.Checkpoint.Fidelity.Missing; len(lost) > 0 {
+		names = strings.Join(lost, ", ")
+	}
+	o.col = 0
+	o.delta("missing" + where + ": " + names + "\n")
+}
+
+// recordRow is a record as a row of the table.
+func recordRow(r *compaction.Record) []string {
 	row := []string{"   " + outcomeText(style{}, r), "–", "–", "–", "–", "–", "–", "–", "–", "–", strings.TrimSuffix(millisText(r), " ms")}
 	if r.Writer != nil {
 		row[1] = string(*r.Writer)
@@ -230,8 +274,7 @@ func (o *demoOutput) record(r *compaction.Record) {
 	if c := r.Items; c != nil {
 		row[6], row[7], row[8], row[9] = thousands(c.Summarized), thousands(c.Whole), thousands(c.Clipped), thousands(c.Stub)
 	}
-	t.add(row...)
-	t.print(o.w, o.s)
+	return row
 }
 
 func (o *demoOutput) addresses(s *server, thread string) {

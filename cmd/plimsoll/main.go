@@ -25,6 +25,9 @@ const (
 func main() {
 	// Everything this process creates is private, whatever the caller's umask.
 	syscall.Umask(0o077)
+	// A reader that is gone is an error of the write, so that what was begun is cleaned
+	// up. Children do not inherit this, as they would an ignored signal.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	m := &Main{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv}
 	os.Exit(m.Run(signalContext(os.Stderr), os.Args[1:]))
 }
@@ -125,15 +128,20 @@ func (m *Main) Run(ctx context.Context, args []string) (code int) {
 		return m.fail(parseProblemOf(err))
 	}
 	m.setColour()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	kctx.BindTo(ctx, (*context.Context)(nil))
 	run := *m
-	out := &output{w: m.Stdout}
+	out := &output{w: m.Stdout, gone: cancel}
 	run.Stdout = out
 	err = kctx.Run(&run)
 	if usage, ok := errors.AsType[usageError](err); ok {
 		err = usage.of(kctx.Selected())
 	}
-	if err == nil && out.err != nil {
+	switch {
+	case errors.Is(out.err, syscall.EPIPE):
+		err = errSilent // as with head: whoever read it has seen enough
+	case err == nil && out.err != nil:
 		err = fmt.Errorf("write output: %w", out.err)
 	}
 	return m.fail(err)

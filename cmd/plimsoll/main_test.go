@@ -52,6 +52,7 @@ func TestScripts(t *testing.T) {
 			"capture": captureStdout,
 			"post":    postJSON,
 			"delete":  deleteThread,
+			"empty":   checkEmpty,
 			"jsonend": checkLastJSON,
 			"await":   awaitText,
 			"dense":   checkDense,
@@ -189,6 +190,15 @@ func deleteThread(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	defer func() { ts.Check(c.close()) }()
 	ts.Check(c.call(context.Background(), http.MethodDelete, threadPath(args[1]), nil, nil))
+}
+
+// checkEmpty looks whether a folder has nothing in it: empty FOLDER.
+func checkEmpty(ts *testscript.TestScript, neg bool, args []string) {
+	entries, err := os.ReadDir(ts.MkAbs(args[0]))
+	ts.Check(err)
+	if (len(entries) == 0) == neg {
+		ts.Fatalf("%s holds %v", args[0], entries)
+	}
 }
 
 // checkLastJSON looks at the last line of stdout: jsonend MEMBER VALUE. Every line

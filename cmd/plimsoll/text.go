@@ -15,10 +15,12 @@ import (
 )
 
 // An output is stdout of one run. It remembers the first error, so that a result
-// that could not be written ends in a failure and not in silence.
+// that could not be written ends in a failure and not in silence. If nobody reads
+// it any more it calls gone, so that the run ends and cleans up.
 type output struct {
-	w   io.Writer
-	err error
+	w    io.Writer
+	gone func()
+	err  error
 }
 
 // Write implements io.Writer.
@@ -28,6 +30,9 @@ func (o *output) Write(b []byte) (int, error) {
 	}
 	n, err := o.w.Write(b)
 	o.err = err
+	if errors.Is(err, syscall.EPIPE) {
+		o.gone()
+	}
 	return n, err
 }
 
