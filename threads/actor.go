@@ -115,16 +115,17 @@ type timed func(a *actor)
 
 func (timed) decide(*state, env) (decision, error) { return decision{}, nil }
 
-// loop is the actor's goroutine. It calls ready once what was left open is ended.
+// loop is the actor's goroutine. It calls ready once what was left open is ended,
+// or with the reason why the thread cannot be used.
 // It ends when the thread was idle for long enough, was deleted, failed, or the
 // service closes.
-func (a *actor) loop(ready func()) {
+func (a *actor) loop(ready func(error)) {
 	defer close(a.gone)
 	defer a.svc.forget(a) // not before leave: the thread is not loaded twice
 	defer a.leave()
 	defer close(a.stopped) // not after leave, which waits for goroutines that tell
 	a.guarded(a.resume)
-	ready()
+	ready(a.failed)
 	closing := a.svc.closing
 	for !a.done() {
 		select {

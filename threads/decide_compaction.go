@@ -1,6 +1,8 @@
 package threads
 
 import (
+	"slices"
+
 	"github.com/plimsoll-dev/plimsoll/adapters"
 	"github.com/plimsoll-dev/plimsoll/threads/compaction"
 	"github.com/plimsoll-dev/plimsoll/threads/fault"
@@ -228,26 +230,52 @@ func outcomeCode(r compaction.Record) string {
 type recoverThread struct{ partial map[transcript.ItemID]string }
 
 func (c recoverThread) decide(s *state, env env) (decision, error) {
-	var ps []Payload
-	if r := s.running(); r != nil {
-		end := endCompaction{id: r.CompactionID, verdict: compaction.Verdict{
-			Outcome: compaction.Interrupted, Code: "restart", Reason: "the server stopped while the compaction was open",
-		}}
-		if r.Route != nil {
-			end.verdict.Route = *r.Route
-		}
-		d, err := end.decide(s, env)
-		if err != nil {
-			return decision{}, err
-		}
-		ps = d.payloads
-	}
-	if turn := s.activeTurn(); turn != nil && turn.Kind == transcript.TurnUser {
-		d, err := endTurn{turn: turn.ID, stopped: true, partial: c.partial}.decide(s, env)
+	ps := c.endCompactions(s, env)
+	active := s.activeTurn()
+	if active != nil && !endsTurn(ps, active.ID) {
+		d, err := endTurn{turn: active.ID, stopped: true, partial: c.partial}.decide(s, env)
 		if err != nil {
 			return decision{}, err
 		}
 		ps = append(ps, d.payloads...)
 	}
+	// Only a history that was edited has further turns that never end.
+	for _, t := range s.Transcript.Turns {
+		if t.Status == transcript.TurnInProgress && t.ID != s.Active {
+			t.Status, t.CompletedAt = transcript.TurnInterrupted, env.now
+			ps = append(ps, TurnCompleted{Turn: t})
+		}
+	}
 	return decision{payloads: ps}, nil
+}
+
+// endCompactions ends every record that is open; there is at most one, the
+// newest, except in a history that was edited.
+func (c recoverThread) endCompactions(s *state, env env) []Payload {
+	var ps []Payload
+	for _, r := range s.Compactions {
+		if r.Terminal() {
+			continue
+		}
+		v := compaction.Verdict{Outcome: compaction.Interrupted, Code: "restart", Reason: "the server stopped while the compaction was open"}
+		if r.Route != nil {
+			v.Route = *r.Route
+		}
+		rec, _ := r.Conclude(v, compaction.End{At: transcript.Millis(env.now)})
+		ps = append(ps, CompactionUpdated{Record: rec})
+		if turn := s.activeTurn(); turn != nil && turn.ID == r.TurnID && turn.Kind == transcript.TurnCompact {
+			ps = append(ps, endCompactTurn(env, *turn, rec)...)
+		} else {
+			ps = append(ps, sideNote(rec)...)
+		}
+	}
+	return ps
+}
+
+// endsTurn reports whether ps end a turn.
+func endsTurn(ps []Payload, id transcript.TurnID) bool {
+	return slices.ContainsFunc(ps, func(p Payload) bool {
+		done, ok := p.(TurnCompleted)
+		return ok && done.Turn.ID == id
+	})
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -219,22 +221,20 @@ func TestResultsThatASessionReportsCarryTheirCallAndAnswerItOnce(t *testing.T) {
 }
 
 func TestSteeringARuntimeIsReadOnce(t *testing.T) {
-	steered := make(chan string, 4)
+	steered, began := make(chan string, 4), make(chan struct{}, 4)
 	runs := 0
 	b := rogueBench(t, rogueAdapter{rogue: rogue{steered: steered, run: func(context.Context, adapters.Host) (adapters.End, error) {
 		runs++
+		began <- struct{}{}
 		<-steered
 		return adapters.End{}, nil
 	}}})
 	id := b.create()
 	ack := b.start(id, "go")
-	b.await(id, func(p threads.Payload) bool { _, ok := p.(threads.ItemCompleted); return ok })
-	for {
-		s, err := b.svc.StartTurn(t.Context(), threads.StartTurnParams{Thread: id, Mode: threads.ModeSteer, Input: transcript.TextParts("left")})
-		if err != nil || !s.Steered {
-			t.Fatalf("%+v, %v", s, err)
-		}
-		break
+	<-began
+	s, err := b.svc.StartTurn(t.Context(), threads.StartTurnParams{Thread: id, Mode: threads.ModeSteer, Input: transcript.TextParts("left")})
+	if err != nil || !s.Steered {
+		t.Fatalf("%+v, %v", s, err)
 	}
 	b.await(id, ended(ack.Turn.ID))
 	if runs != 1 {
@@ -484,3 +484,115 @@ func TestRelativeFolderIsRefused(t *testing.T) {
 	}
 }
 
+// broken is a journal that cannot be written at all.
+type broken struct {
+	events.Journal
+	mu  sync.Mutex
+	err error
+}
+
+func (b *broken) set(err error) { b.mu.Lock(); b.err = err; b.mu.Unlock() }
+
+func (b *broken) Append(ctx context.Context, a events.Append) (int64, error) {
+	b.mu.Lock()
+	err := b.err
+	b.mu.Unlock()
+	if err != nil {
+		return 0, err
+	}
+	return b.Journal.Append(ctx, a)
+}
+
+func TestThreadThatCannotBeRecoveredAnswersAtOnceAndComesBack(t *testing.T) {
+	b := newBench(t)
+	id := b.create()
+	b.close()
+	j := &broken{Journal: b.journal}
+	b.config.Journal = unclosed{j}
+	b.open()
+	ack := b.start(id, "hello")
+	r := b.request()
+	j.set(errors.New("input/output error"))
+	r.send(t, adapters.MessageText{Text: "x"}) // its item cannot be journaled
+	for _, call := range []func() error{
+		func() error { _, err := b.svc.ReadThread(t.Context(), id); return err },
+		func() error {
+			_, err := b.svc.StartTurn(t.Context(), threads.StartTurnParams{Thread: id, Input: transcript.TextParts("x")})
+			return err
+		},
+	} {
+		var err error
+		for err == nil { // until the failure is noticed
+			err = call()
+		}
+		if fault.CodeOf(err) != fault.Unavailable {
+			t.Errorf("while nothing can be written: %v, want unavailable", err)
+		}
+	}
+	j.set(nil)
+	turn, err := b.svc.ReadTurn(t.Context(), id, ack.Turn.ID)
+	for fault.CodeOf(err) == fault.Unavailable { // the load that failed is on its way out
+		turn, err = b.svc.ReadTurn(t.Context(), id, ack.Turn.ID)
+	}
+	if err != nil || turn.Status != transcript.TurnInterrupted {
+		t.Errorf("afterwards the turn is %+v, %v", turn.Turn, err)
+	}
+	b.turn(id, "go on", "yes")
+}
+
+// Whatever line is missing from an export, what is imported is at rest and works.
+func TestExportWithAnyLineMissingIsRefusedOrAtRest(t *testing.T) {
+	b := newBench(t)
+	id := b.create()
+	for range 3 {
+		b.turn(id, "say much", big("much", 800))
+	}
+	if rec := b.compact(threads.CompactParams{Thread: id, Budget: 1500}); *rec.Outcome != compaction.Completed {
+		t.Fatalf("record %s", mustJSON(t, rec))
+	}
+	b.turn(id, "after", "the boundary")
+	var file bytes.Buffer
+	if err := b.svc.Export(t.Context(), id, &file); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(file.String(), "\n")
+	edits := map[string]string{}
+	for i := range lines {
+		edits[fmt.Sprint("without line ", i+1)] = strings.Join(slices.Delete(slices.Clone(lines), i, i+1), "")
+		edits[fmt.Sprint("cut after line ", i+1)] = strings.Join(lines[:i+1], "")
+		edits[fmt.Sprint("line twice ", i+1)] = strings.Join(slices.Insert(slices.Clone(lines), i, lines[i]), "")
+	}
+	accepted := 0
+	for name, text := range edits {
+		res, err := b.svc.Import(t.Context(), strings.NewReader(text), threads.ImportParams{})
+		if err != nil {
+			if fault.CodeOf(err) != fault.Invalid && fault.CodeOf(err) != fault.Corrupt {
+				t.Errorf("%s: %v (%s)", name, err, fault.CodeOf(err))
+			}
+			continue
+		}
+		accepted++
+		turns, err := b.svc.ListTurns(t.Context(), res.Thread.ID, threads.PageQuery{Limit: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		recs, err := b.svc.ListCompactions(t.Context(), res.Thread.ID, threads.PageQuery{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, turn := range turns.Turns {
+			if turn.Status == transcript.TurnInProgress {
+				t.Errorf("%s: turn %s is in progress", name, turn.ID)
+			}
+		}
+		for _, r := range recs.Records {
+			if !r.Terminal() {
+				t.Errorf("%s: compaction %s is open", name, r.CompactionID)
+			}
+		}
+		b.turn(res.Thread.ID, "does it work?", "yes")
+	}
+	if accepted == 0 {
+		t.Error("every edit was refused")
+	}
+}

@@ -29,7 +29,7 @@ type ImportParams struct {
 // Import reads a session file into a new thread. The thread exists with its
 // whole history or not at all.
 func (s *Service) Import(ctx context.Context, r io.Reader, p ImportParams) (ImportResult, error) {
-	file, err := importer.Read(r, importer.Limits{})
+	file, err := importer.Read(r, importer.Limits{MaxBytes: maxImport})
 	if err != nil {
 		return ImportResult{}, err
 	}
@@ -67,6 +67,10 @@ func (s *Service) Import(ctx context.Context, r io.Reader, p ImportParams) (Impo
 	}
 	return res, nil
 }
+
+// maxImport bounds the uncompressed size of an imported file, which is held in
+// memory several times over.
+const maxImport = 128 << 20
 
 func firstOf(a, b string) string {
 	if a != "" {
@@ -244,13 +248,9 @@ func (s *Service) exported(file *importer.Session, settings Settings, p ImportPa
 			c.history = append(c.history, payload)
 			continue
 		}
-		if p.Provider != "" || p.Model != "" {
-			started.Settings.Provider, started.Settings.Model = settings.Provider, settings.Model
+		if c.started, err = s.restart(started, settings, p); err != nil {
+			return c, err
 		}
-		if p.Cwd != "" {
-			started.Settings.Cwd = settings.Cwd
-		}
-		c.started = started
 	}
 	if len(file.Events) == 0 {
 		return c, fault.New(fault.Invalid, "the export holds no events")
@@ -260,6 +260,25 @@ func (s *Service) exported(file *importer.Session, settings Settings, p ImportPa
 	}
 	return c, s.putToRest(&c)
 }
+
+// restart returns the start of an exported thread as it goes on here: with its own
+// settings, as far as they are allowed and configured, or those asked for.
+func (s *Service) restart(started ThreadStarted, asked Settings, p ImportParams) (ThreadStarted, error) {
+	own := &started.Settings
+	if _, known := s.provider(own.Provider); !known || p.Provider != "" || p.Model != "" {
+		own.Provider, own.Model = asked.Provider, asked.Model
+	}
+	if p.Cwd != "" || !filepath.IsAbs(own.Cwd) {
+		own.Cwd = asked.Cwd
+	}
+	started.Name = firstRunes(started.Name, maxName)
+	var err error
+	*own, err = s.settle(*own)
+	return started, err
+}
+
+// maxName bounds a thread's name, in code points.
+const maxName = 200
 
 // putToRest ends what an imported history leaves open, and refuses one that
 // contradicts itself.

@@ -266,8 +266,14 @@ func (s *Service) load(id transcript.ThreadID, sl *slot, create bool) {
 		ctx: ctx, cancel: cancel, state: st, saved: st.unpacked, window: s.window(st.Settings), ended: map[transcript.CompactionID][]chan struct{}{},
 		idle: time.NewTimer(s.cfg.IdleAfter),
 	}
-	sl.a = a
-	a.loop(func() { close(sl.ready) })
+	a.loop(func(err error) {
+		if err != nil {
+			sl.err = fault.Wrap(fault.Unavailable, err, "thread %s cannot be loaded: the storage failed; retry later", id)
+		} else {
+			sl.a = a
+		}
+		close(sl.ready)
+	})
 }
 
 // loadState folds a thread. With create, one that never was begins empty.
@@ -287,13 +293,11 @@ func (s *Service) loadState(ctx context.Context, id transcript.ThreadID, create 
 	return st, err
 }
 
-// forget takes an actor out of the table, if it is still the one in it.
+// forget takes an actor out of the table.
 func (s *Service) forget(a *actor) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if sl, ok := s.loaded[a.id]; ok && sl.a == a {
-		delete(s.loaded, a.id)
-	}
+	delete(s.loaded, a.id) // only its actor removes a slot, and only once
 }
 
 // do gives a command to a thread and returns its answer.

@@ -147,6 +147,9 @@ func (s *state) forgetKeys(now time.Time) {
 }
 
 func (s *state) startTurn(t transcript.Turn) {
+	if _, again := s.turnAt[t.ID]; again {
+		return
+	}
 	s.turnAt[t.ID] = len(s.Transcript.Turns)
 	s.Transcript.Turns = append(s.Transcript.Turns, t)
 	s.Active = t.ID
@@ -253,8 +256,8 @@ func (s *state) putEntry(i int) {
 func (s *state) updateCompaction(p CompactionUpdated) {
 	r := p.Record
 	r.ThreadID = s.ID // an exported thread is imported under another id
-	if n := len(s.Compactions); n > 0 && s.Compactions[n-1].CompactionID == r.CompactionID {
-		s.Compactions[n-1] = r
+	if known := s.compaction(r.CompactionID); known != nil {
+		*known = r
 	} else {
 		s.Compactions = append(s.Compactions, r)
 	}
