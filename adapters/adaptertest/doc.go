@@ -3,7 +3,8 @@
 // Run holds an adapter to the rules that need no control over its provider.
 // RunScripted adds the cases that do: it hands a Script to the adapter's test,
 // which plays it on the adapter's own wire, with a fake server or a fake child
-// process. Model plays a script without any wire; it serves the tests of
+// process. If the sessions compact natively, so do the cases of that: matching
+// completion, failure, cancel. Model plays a script without any wire; it serves the tests of
 // packages above the adapters as well.
 //
 // Host is the other half: an in-memory implementation of adapters.Host that keeps
@@ -15,7 +16,9 @@
 //     calls are answered before the next context is asked for;
 //   - ids come from the host, call ids are unique, arguments are JSON;
 //   - a turn that ends well leaves no item open and no call unanswered;
-//   - after Run has returned the host is left alone.
+//   - checkpoints and the marks of compactions are the server's to make;
+//   - a native compaction asks for no context and runs no tool;
+//   - after Run or Compact has returned the host is left alone.
 //
 // A case fails as well if a goroutine outlives it.
 package adaptertest

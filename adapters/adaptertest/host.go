@@ -32,6 +32,7 @@ type Host struct {
 	mu      sync.Mutex // guards all below
 	turn    transcript.TurnID
 	running bool
+	native  bool                       // what runs is a compaction
 	ids     map[transcript.ItemID]bool // handed out; true once used
 	items   []*item
 	byID    map[transcript.ItemID]*item
@@ -64,6 +65,17 @@ func (h *Host) Play(ctx context.Context, s adapters.Session, text string) (adapt
 	end, err := s.Run(ctx, in, h)
 	h.finish(end, err)
 	return end, err
+}
+
+// Compact runs a native compaction of s, as the server does between turns. It
+// belongs to no turn, so items that the session reports meanwhile have none.
+func (h *Host) Compact(ctx context.Context, s adapters.Session, id transcript.CompactionID) (adapters.NativeResult, error) {
+	h.mu.Lock()
+	h.turn, h.running, h.native = "", true, true
+	h.mu.Unlock()
+	res, err := s.Compact(ctx, id, h)
+	h.finish(adapters.End{}, err)
+	return res, err
 }
 
 // Say journals a message of the user, as the server does for a turn's input and
@@ -118,7 +130,7 @@ func (h *Host) Context(ctx context.Context) (adapters.Context, error) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.mustRun("Context")
+	h.mustTurn("Context")
 	if err := ctx.Err(); err != nil {
 		return adapters.Context{}, err
 	}
@@ -158,7 +170,7 @@ func (h *Host) record(ctx context.Context, updates []adapters.Update) error {
 // Tool implements adapters.Host.
 func (h *Host) Tool(ctx context.Context, callItem transcript.Item) (transcript.ToolResult, error) {
 	h.mu.Lock()
-	h.mustRun("Tool")
+	h.mustTurn("Tool")
 	call := h.checkTool(callItem)
 	h.mu.Unlock()
 	if err := ctx.Err(); err != nil {

@@ -6,7 +6,6 @@ import (
 	"iter"
 	"slices"
 	"sync"
-	"testing"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
 )
@@ -18,7 +17,7 @@ type Model struct {
 	Fixed   adapters.Base
 	Ability adapters.Ability
 
-	t      testing.TB
+	r      Reporter
 	script Script
 
 	mu       sync.Mutex
@@ -26,14 +25,14 @@ type Model struct {
 }
 
 // NewModel returns a Model with one model, no tools, and no native compaction.
-func NewModel(t testing.TB, s Script) *Model {
+func NewModel(r Reporter, s Script) *Model {
 	return &Model{
 		Infos: []adapters.ModelInfo{{ID: "scripted", DisplayName: "Scripted", ContextWindow: 100_000, MaxOutput: 4_000}},
 		Fixed: adapters.Base{System: "You play a script."},
 		Ability: adapters.Ability{Refusal: &adapters.Refusal{
 			Code: "nativeUnsupported", Reason: "a script cannot compact", Remedy: "use route local",
 		}},
-		t:      t,
+		r:      r,
 		script: s,
 	}
 }
@@ -60,30 +59,47 @@ func (m *Model) Compaction() adapters.Ability { return m.Ability }
 // Stream implements adapters.Model.
 func (m *Model) Stream(ctx context.Context, req adapters.Request) iter.Seq2[adapters.Chunk, error] {
 	return func(yield func(adapters.Chunk, error) bool) {
+		for s, err := range m.Next(ctx, req) {
+			if s.Completed != nil {
+				m.r.Errorf("the script completes a compaction where a turn is answered")
+			}
+			if !yield(s.Chunk, err) {
+				return
+			}
+		}
+	}
+}
+
+// Next plays the next reply of the script step by step: those that send
+// something, then the error of one that breaks or hangs. Stream is made of it; a
+// fake of a provider that compacts natively uses it for that.
+func (m *Model) Next(ctx context.Context, req adapters.Request) iter.Seq2[Step, error] {
+	return func(yield func(Step, error) bool) {
 		m.mu.Lock()
 		n := len(m.requests)
 		m.requests = append(m.requests, req)
 		m.mu.Unlock()
 		if n >= len(m.script) {
-			m.t.Errorf("request %d came, the script has %d replies", n+1, len(m.script))
-			yield(nil, fmt.Errorf("the script is over"))
+			m.r.Errorf("request %d came, the script has %d replies", n+1, len(m.script))
+			yield(Step{}, fmt.Errorf("the script is over"))
 			return
 		}
 		for _, s := range m.script[n] {
-			switch {
-			case s.Hang:
+			err := s.Err
+			if s.Hang {
+				if s.Then != nil {
+					s.Then()
+				}
 				<-ctx.Done()
-				yield(nil, ctx.Err())
-				return
-			case s.Err != nil:
-				yield(nil, s.Err)
+			}
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err != nil {
+				yield(Step{}, err)
 				return
 			}
-			if err := ctx.Err(); err != nil {
-				yield(nil, err)
-				return
-			}
-			if !yield(s.Chunk, nil) {
+			if !yield(s, nil) {
 				return
 			}
 		}

@@ -167,6 +167,8 @@ func (h *Host) checkNew(it transcript.Item) bool {
 		return false
 	case it.Turn != h.turn:
 		h.r.Errorf("item %s belongs to turn %q, the running one is %q", it.ID, it.Turn, h.turn)
+	case it.Body.Kind() == transcript.KindCheckpoint || it.Body.Kind() == transcript.KindContextCompaction:
+		h.r.Errorf("item %s is a %s, which only the server makes", it.ID, it.Body.Kind())
 	}
 	return true
 }
@@ -202,10 +204,19 @@ func (h *Host) checkSettled(when string) {
 	}
 }
 
-// mustRun reports a session that uses its host outside of Run.
+// mustRun reports a session that uses its host outside of Run and Compact.
 func (h *Host) mustRun(method string) {
 	if !h.running {
-		h.r.Errorf("%s is called although no turn runs", method)
+		h.r.Errorf("%s is called although nothing runs", method)
+	}
+}
+
+// mustTurn reports what a session may only do in Run. In Compact the server would
+// answer when the compaction is over, which then waits for the answer.
+func (h *Host) mustTurn(method string) {
+	h.mustRun(method)
+	if h.native {
+		h.r.Errorf("%s is called during a compaction", method)
 	}
 }
 
@@ -214,7 +225,7 @@ func (h *Host) mustRun(method string) {
 func (h *Host) finish(end adapters.End, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.running = false
+	h.running, h.native = false, false
 	if err == nil {
 		h.commit(end.Updates)
 		h.checkSettled("the turn ends")

@@ -12,12 +12,26 @@ type Script []Reply
 // A Reply is the answer to one request, step by step.
 type Reply []Step
 
-// A Step is one thing a provider does. Exactly one field is set. A player whose
+// A Step is one thing a provider does. Exactly one field is set, but for Then. A player whose
 // wire cannot carry text that ends inside a character joins it with the next.
 type Step struct {
 	Chunk adapters.Chunk // sends this
 	Err   error          // breaks the stream; ErrOverflow in the provider's own words
 	Hang  bool           // sends nothing more until the request is cancelled
+	Then  func()         // with Hang: called once the provider hangs
+
+	Completed *Completion // ends a native compaction
+}
+
+// A Completion tells that a native compaction is complete. The request that asked
+// for the compaction takes a Reply of the script, as one for an answer does.
+type Completion struct {
+	// Other says that it belongs to another compaction than the one that was asked
+	// for. A player whose wire cannot tell them apart leaves the step out.
+	Other bool
+	// Disclosed is text that the provider tells of the compaction, such as its
+	// summary. A player whose wire has no place for it leaves it out.
+	Disclosed string
 }
 
 // Say sends text of the answer.
@@ -46,6 +60,17 @@ func Fail(err error) Step { return Step{Err: err} }
 
 // Hang keeps the stream open without sending anything.
 func Hang() Step { return Step{Hang: true} }
+
+// HangThen is Hang that calls then when the provider has got there.
+func HangThen(then func()) Step { return Step{Hang: true, Then: then} }
+
+// Compacted completes the native compaction that was asked for.
+func Compacted(disclosed string) Step { return Step{Completed: &Completion{Disclosed: disclosed}} }
+
+// CompactedOther completes another native compaction.
+func CompactedOther(disclosed string) Step {
+	return Step{Completed: &Completion{Other: true, Disclosed: disclosed}}
+}
 
 // Answer is a Reply that says text and stops.
 func Answer(text string) Reply {

@@ -16,8 +16,13 @@ import (
 const deadline = 10 * time.Second
 
 // Run holds an adapter to the rules that need no control over its provider. open
-// makes an adapter whose provider answers any message with some text.
-func Run(t *testing.T, open func(t *testing.T) adapters.Adapter) {
+// makes an adapter whose provider answers any message with some text and, if its
+// sessions compact natively, completes the compactions they ask for.
+func Run(t *testing.T, open func(t *testing.T) adapters.Adapter) { run(t, open, open) }
+
+// run takes an adapter of its own for the native compaction between two turns.
+func run(t *testing.T, open, openNative func(t *testing.T) adapters.Adapter) {
+	t.Run("a native compaction completes", func(t *testing.T) { start(t, openNative, nativeWorks) })
 	for name, c := range map[string]func(*testing.T, fixture){
 		"models are listed, the default first": models,
 		"a message gets an answer":             answer,
@@ -38,9 +43,12 @@ func Run(t *testing.T, open func(t *testing.T) adapters.Adapter) {
 // RunScripted holds an adapter to all rules. play makes an adapter whose provider
 // plays the script on the adapter's own wire.
 func RunScripted(t *testing.T, play func(t *testing.T, s Script) adapters.Adapter) {
-	Run(t, func(t *testing.T) adapters.Adapter {
+	run(t, func(t *testing.T) adapters.Adapter {
 		return play(t, Script{Answer("One two three."), Answer("Four five six."), Answer("Seven.")})
+	}, func(t *testing.T) adapters.Adapter {
+		return play(t, Script{Answer("One two three."), {Spend(10, 5), Compacted("")}, Answer("Four five six.")})
 	})
+	t.Run("native compaction", func(t *testing.T) { runNative(t, play) })
 	for _, c := range scripted {
 		t.Run(c.name, func(t *testing.T) {
 			script, check := c.make()
@@ -92,18 +100,19 @@ func within(t *testing.T, what string, f func()) {
 }
 
 // ok reports an unexpected error.
-func ok(t *testing.T, what string, err error) {
-	t.Helper()
+func ok(r Reporter, what string, err error) {
+	r.Helper()
 	if err != nil {
-		t.Errorf("%s: %v", what, err)
+		r.Errorf("%s: %v", what, err)
 	}
 }
 
-// interrupted reports a turn that did not end as one does that was stopped.
-func interrupted(t *testing.T, err error) {
-	t.Helper()
+// interrupted reports a turn or compaction that did not end as one does that was
+// stopped.
+func interrupted(r Reporter, err error) {
+	r.Helper()
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("the turn that was stopped ended with %v, want an error that is context.Canceled", err)
+		r.Errorf("what was stopped ended with %v, want an error that is context.Canceled", err)
 	}
 }
 
