@@ -96,6 +96,10 @@ func parseConfig(src []byte) (config, error) {
 	if err != nil {
 		return config{}, parseProblem(err)
 	}
+	// The decoder passes over a section of tables that is none.
+	if t := md.Type("providers"); t != "" && t != "Hash" {
+		return config{}, fmt.Errorf("%d: providers must be a section for each provider, such as [providers.local]", lineOf(src, toml.Key{"providers"}))
+	}
 	if unknown := md.Undecoded(); len(unknown) > 0 {
 		return config{}, fmt.Errorf("%d: unknown key %s%s", lineOf(src, unknown[0]), unknown[0], knownKeys(unknown[0]))
 	}
@@ -110,10 +114,46 @@ func parseConfig(src []byte) (config, error) {
 // typeProblem is how the parser words a value of the wrong type.
 var typeProblem = regexp.MustCompile(`^toml: line (\d+) \(last key "(.*)"\): (.*)$`)
 
+// wrongType is what the parser says about a value of the wrong type: found and
+// wanted, or, of a section, only found.
+var wrongType = regexp.MustCompile(`^(?:incompatible types: TOML value has type (.*); destination has type (.*)|type mismatch for .*: expected table but found (.*))$`)
+
+// typeText words a type as the file's author knows it.
+func typeText(name string) string {
+	switch name {
+	case "string", "primitive (string-like)":
+		return "a string"
+	case "int64", "float64":
+		return "a number"
+	case "bool":
+		return "true or false"
+	case "time.Time":
+		return "a date"
+	case "slice":
+		return "a list of strings" // there is no other
+	case "map[string]any":
+		return "a section"
+	}
+	if strings.HasPrefix(name, "[]") {
+		return "a list"
+	}
+	return name
+}
+
 // parseProblem words an error of the parser as line, key and what is wrong.
 func parseProblem(err error) error {
 	if m := typeProblem.FindStringSubmatch(err.Error()); m != nil {
-		return fmt.Errorf("%s: %s: %s", m[1], m[2], m[3])
+		line, key, text := m[1], m[2], m[3]
+		w := wrongType.FindStringSubmatch(text)
+		switch {
+		case w == nil:
+			return fmt.Errorf("%s: %s: %s", line, key, text)
+		case w[3] != "":
+			return fmt.Errorf("%s: %s must be a section, got %s", line, key, typeText(w[3]))
+		case w[2] == "string" && slices.Contains(lists, key):
+			return fmt.Errorf("%s: %s must be a list of strings, got %s in it", line, key, typeText(w[1]))
+		}
+		return fmt.Errorf("%s: %s must be %s, got %s", line, key, typeText(w[2]), typeText(w[1]))
 	}
 	e, ok := errors.AsType[toml.ParseError](err)
 	if !ok {
@@ -152,6 +192,11 @@ func (c config) check(src []byte) error {
 				lineOf(src, toml.Key{"server", "origins"}), origin)
 		}
 	}
+	if addr := c.Server.Listen; addr != "" {
+		if problem := addressProblem(addr); problem != "" {
+			return fmt.Errorf("%d: server.listen: %q: %s", lineOf(src, toml.Key{"server", "listen"}), addr, problem)
+		}
+	}
 	return nil
 }
 
@@ -168,6 +213,9 @@ var sections = map[string][]string{
 	"checks":    {"commands"},
 	"limits":    {"idle_after", "stop_after"},
 }
+
+// lists names the keys whose values are lists.
+var lists = []string{"server.hosts", "server.origins", "checks.commands"}
 
 // knownKeys says what could have been meant by an unknown key.
 func knownKeys(key toml.Key) string {

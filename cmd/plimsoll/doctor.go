@@ -35,6 +35,8 @@ const (
 
 func okay(check, detail string) finding { return finding{check, findingOK, detail, ""} }
 
+func warning(check, detail, fix string) finding { return finding{check, findingWarning, detail, fix} }
+
 func failed(check, detail, fix string) finding { return finding{check, findingFailed, detail, fix} }
 
 // Run checks the home and fails if a check does. It changes nothing.
@@ -88,7 +90,7 @@ func examine(ctx context.Context, m *Main, h home) []finding {
 	}
 	out = append(out, checkToken(h), checkDisk(h))
 	served := false
-	if out[0].Status != findingOK || err != nil {
+	if out[0].Status == findingFailed || err != nil {
 		for _, check := range []string{"journal", "threads", "providers"} {
 			out = append(out, finding{check, findingSkipped, "mend the failed checks first", ""})
 		}
@@ -113,12 +115,16 @@ func checkHome(h home) finding {
 	if err := ownedByUs(info, h.dir); err != nil {
 		return failed("home", err.Error(), "run as that user, or choose another with --home")
 	}
-	if info.Mode().Perm() != 0o700 {
-		return failed("home", fmt.Sprintf("%s has mode %04o, want 0700", h.dir, info.Mode().Perm()), "chmod 700 "+shellWord(h.dir))
-	}
 	entries, err := os.ReadDir(h.dir)
 	if err != nil {
 		return failed("home", err.Error(), "make it readable")
+	}
+	if mode := info.Mode().Perm(); mode != 0o700 {
+		detail, fix := fmt.Sprintf("%s has mode %04o, want 0700", h.dir, mode), "chmod 700 "+shellWord(h.dir)
+		if len(entries) == 0 { // nothing was there to be seen
+			return warning("home", detail, "the first start does it, or: "+fix)
+		}
+		return failed("home", detail, fix)
 	}
 	var open []string
 	for _, e := range entries {
@@ -142,7 +148,7 @@ func configDetail(h home, cfg config) string {
 func checkToken(h home) finding {
 	switch _, err := h.readToken(); {
 	case errors.Is(err, fs.ErrNotExist):
-		return finding{"token", findingWarning, "there is none yet", "it is made by the first start, or by: plimsoll token --home " + shellWord(h.dir)}
+		return warning("token", "there is none yet", "it is made by the first start, or by: plimsoll token --home "+shellWord(h.dir))
 	case err != nil:
 		return failed("token", err.Error(), "rm "+shellWord(h.path(tokenFile))+" and run: plimsoll token --home "+shellWord(h.dir))
 	}
@@ -158,7 +164,7 @@ const (
 func checkDisk(h home) finding {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(h.dir, &st); err != nil {
-		return finding{"disk", findingWarning, err.Error(), ""}
+		return warning("disk", err.Error(), "")
 	}
 	free := st.Bavail * uint64(st.Bsize)
 	detail := fmt.Sprintf("%s MiB free", thousands(int(free>>20)))
@@ -167,7 +173,7 @@ func checkDisk(h home) finding {
 	case free < diskFailed:
 		return failed("disk", detail, fix)
 	case free < diskWarning:
-		return finding{"disk", findingWarning, detail, fix}
+		return warning("disk", detail, fix)
 	}
 	return okay("disk", detail)
 }
@@ -175,7 +181,7 @@ func checkDisk(h home) finding {
 // checkOpen looks into the home through its owner, or by opening it.
 func checkOpen(ctx context.Context, m *Main, h home) (out []finding, served bool) {
 	if !fileExists(h.path(dbFile)) {
-		return []finding{{"journal", findingWarning, "there is none yet", "it is made by the first start"}}, false
+		return []finding{warning("journal", "there is none yet", "it is made by the first start")}, false
 	}
 	cl, err := m.connect(ctx, h)
 	if err != nil {

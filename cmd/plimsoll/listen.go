@@ -15,13 +15,10 @@ const defaultListen = "127.0.0.1:4517"
 // checkListen refuses an address that others could reach before the
 // configuration says under which names that is wanted.
 func checkListen(addr string, hosts []string) error {
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil || port == "" {
-		return usagef("--listen %s: want an address and a port, such as %s", addr, defaultListen)
+	if problem := addressProblem(addr); problem != "" {
+		return usagef("--listen %s: %s", addr, problem)
 	}
-	if _, err := net.LookupPort("tcp", port); err != nil {
-		return usagef("--listen %s: %s is no port; want one from 1 to 65535, or 0 for any that is free", addr, port)
-	}
+	host, port, _ := net.SplitHostPort(addr)
 	if isLoopback(host) || len(hosts) > 0 {
 		return nil
 	}
@@ -30,6 +27,18 @@ func checkListen(addr string, hosts []string) error {
 		"  2. name the hosts under which clients will address it in %s:\n"+
 		"       [server]\n"+
 		"       hosts = [\"plimsoll.example\"]", addr, net.JoinHostPort("127.0.0.1", port), configFile)
+}
+
+// addressProblem says what is wrong with how an address is written, if anything.
+func addressProblem(addr string) string {
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil || port == "" {
+		return "want an address and a port, such as " + defaultListen
+	}
+	if _, err := net.LookupPort("tcp", port); err != nil {
+		return port + " is no port; want one from 1 to 65535, or 0 for any that is free"
+	}
+	return ""
 }
 
 // isLoopback reports whether only this machine can reach host.
