@@ -6,6 +6,8 @@ SHELL := /bin/bash
 
 GO       ?= go
 FUZZTIME ?= 10s
+BENCHTIME ?= 500ms
+SUBSCRIBERS ?= 1000
 LINT      = $(GO) tool -modfile=tools.mod golangci-lint
 
 .PHONY: help build check test fuzz demo bench generate lint fmt tidy update
@@ -28,8 +30,10 @@ fuzz: ## run each fuzz target for FUZZTIME (10s)
 demo: build ## run the demo; ONCE=1 ends it after the story
 	exec bin/plimsoll demo $(if $(ONCE),--once)
 
-bench: ## run the benchmarks
-	$(GO) test -run '^$$' -bench . -benchmem ./...
+bench: ## run the benchmarks: packages, compaction, journal beside bare SQLite, idle streams
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
+	$(GO) run ./bench/journal
+	$(GO) run ./bench/sse -n $(SUBSCRIBERS)
 
 generate: ## write openapi.yaml from the methods
 	$(GO) generate ./...

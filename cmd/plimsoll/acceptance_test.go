@@ -179,14 +179,14 @@ func shown(entries []transcript.Entry) []string {
 // brokenSides checks that a context is the checkpoint and items of the one before
 // in their order, and that the record counts them and their turns so.
 func brokenSides(before, after []transcript.Entry, r *compaction.Record) []string {
-	var broken []string
 	if len(after) == 0 || after[0].Item.Body.Kind() != transcript.KindCheckpoint || after[0].Item.ID != r.Checkpoint.ItemID {
 		return []string{"the context does not begin with the checkpoint"}
 	}
-	kept := map[transcript.ItemID]transcript.Entry{}
+	var broken []string
+	kept := map[transcript.ItemID]bool{}
 	counts := compaction.ItemCounts{Summarized: len(before)}
 	for _, e := range after[1:] {
-		kept[e.Item.ID] = e
+		kept[e.Item.ID] = true
 		counts.Summarized--
 		switch e.Form {
 		case transcript.FormWhole:
@@ -200,35 +200,41 @@ func brokenSides(before, after []transcript.Entry, r *compaction.Record) []strin
 	if counts != *r.Items || len(kept) != len(after)-1 {
 		broken = append(broken, fmt.Sprintf("items are %+v and %d different ones, the record says %+v", counts, len(kept), *r.Items))
 	}
-	next := 1
-	retained := map[transcript.TurnID]bool{}
+	left := after[1:]
+	for _, e := range before {
+		if !kept[e.Item.ID] {
+			continue
+		}
+		if len(left) == 0 || left[0].Item.ID != e.Item.ID {
+			return append(broken, fmt.Sprintf("item %s is out of order", e.Item.ID))
+		}
+		if left[0].Form == transcript.FormWhole && transcript.Text(left[0].Item.Body) != transcript.Text(e.Item.Body) {
+			broken = append(broken, fmt.Sprintf("item %s is whole and says something else", e.Item.ID))
+		}
+		left = left[1:]
+	}
+	if len(left) > 0 {
+		broken = append(broken, fmt.Sprintf("%d retained items are not from the context", len(left)))
+	}
+	return append(broken, brokenTurns(before, kept, r)...)
+}
+
+// brokenTurns checks that the turns without a kept item are the summarised ones.
+func brokenTurns(before []transcript.Entry, kept map[transcript.ItemID]bool, r *compaction.Record) []string {
 	var turns []transcript.TurnID
+	retained := map[transcript.TurnID]bool{}
 	for _, e := range before {
 		if e.Item.Body.Kind() != transcript.KindCheckpoint && !slices.Contains(turns, e.Item.Turn) {
 			turns = append(turns, e.Item.Turn)
 		}
-		k, ok := kept[e.Item.ID]
-		if !ok {
-			continue
-		}
-		if next >= len(after) || after[next].Item.ID != e.Item.ID {
-			return append(broken, fmt.Sprintf("item %s is out of order", e.Item.ID))
-		}
-		next++
-		retained[e.Item.Turn] = true
-		if k.Form == transcript.FormWhole && transcript.Text(k.Item.Body) != transcript.Text(e.Item.Body) {
-			broken = append(broken, fmt.Sprintf("item %s is whole and says something else", e.Item.ID))
-		}
-	}
-	if next != len(after) {
-		broken = append(broken, fmt.Sprintf("%d retained items are not from the context", len(after)-next))
+		retained[e.Item.Turn] = retained[e.Item.Turn] || kept[e.Item.ID]
 	}
 	gone := slices.DeleteFunc(slices.Clone(turns), func(id transcript.TurnID) bool { return retained[id] })
 	left := slices.DeleteFunc(turns, func(id transcript.TurnID) bool { return !retained[id] })
 	if diff := cmp.Diff([2][]transcript.TurnID{gone, left}, [2][]transcript.TurnID{r.SummarizedTurnIDs, r.RetainedTurnIDs}); diff != "" {
-		broken = append(broken, "turns summarised and retained (-want +got):\n"+diff)
+		return []string{"turns summarised and retained (-want +got):\n" + diff}
 	}
-	return broken
+	return nil
 }
 
 // brokenPairs checks that no result is without its call, and that no call lost
