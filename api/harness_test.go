@@ -153,6 +153,14 @@ func (d *door) do(method, target, body string, edits ...edit) answer {
 
 func (d *door) send(req *http.Request, body string) answer {
 	d.t.Helper()
+	a := d.exchange(req)
+	d.spec.check(d.t, req, body, a)
+	return a
+}
+
+// exchange sends a request and checks nothing.
+func (d *door) exchange(req *http.Request) answer {
+	d.t.Helper()
 	resp, err := d.client.Do(req)
 	if err != nil {
 		d.t.Fatalf("%s %s: %v", req.Method, req.URL, err)
@@ -162,9 +170,7 @@ func (d *door) send(req *http.Request, body string) answer {
 	if err != nil {
 		d.t.Fatalf("%s %s: read the answer: %v", req.Method, req.URL, err)
 	}
-	a := answer{resp.StatusCode, resp.Header, data}
-	d.spec.check(d.t, req, body, a)
-	return a
+	return answer{resp.StatusCode, resp.Header, data}
 }
 
 // into decodes the answer after checking its status.

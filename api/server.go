@@ -77,8 +77,8 @@ var defaultTiming = timing{
 	body:      30 * time.Second,
 	file:      15 * time.Minute,
 	write:     10 * time.Second,
-	cut:       200 * time.Millisecond, // twice: what is being written, and the end
-	token:     400 * time.Millisecond, // and twice cut is less than a second
+	cut:       150 * time.Millisecond, // three times: until it is noticed, for what is being written, for the end
+	token:     300 * time.Millisecond, // and three times cut is less than a second
 	seat:      time.Second,
 	heartbeat: 15 * time.Second,
 	shutdown:  10 * time.Second,

@@ -159,11 +159,15 @@ func (o *sse) chunk(data []byte) net.Buffers {
 func (o *sse) write(out net.Buffers) error {
 	var err error
 	for until := time.Now().Add(o.server.timing.write); ; {
-		if err = o.conn.SetWriteDeadline(earlier(until, time.Now().Add(o.server.timing.cut))); err != nil {
+		soon := time.Now().Add(o.server.timing.cut)
+		if o.ctx.Err() != nil {
+			until = earlier(until, soon)
+		}
+		if err = o.conn.SetWriteDeadline(earlier(until, soon)); err != nil {
 			return err
 		}
 		_, err = out.WriteTo(o.conn) // and takes what was written out of out
-		if !errors.Is(err, os.ErrDeadlineExceeded) || o.ctx.Err() != nil || !time.Now().Before(until) {
+		if !errors.Is(err, os.ErrDeadlineExceeded) || !time.Now().Before(until) {
 			break
 		}
 	}

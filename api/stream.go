@@ -143,17 +143,26 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, thread transcrip
 		s.opened.give()
 		return errClosing
 	}
-	defer close(st.conn)
-	if err := <-st.first; err != nil {
+	conn, err := st.begin(w)
+	if err != nil {
+		s.opened.give()
 		return err
+	}
+	st.conn <- newSSE(st, conn, w.Header(), r.ProtoAtLeast(1, 1)) // the place among the opened is the stream's now
+	return nil
+}
+
+// begin takes the connection of the request when the first message came.
+func (st *stream) begin(w http.ResponseWriter) (net.Conn, error) {
+	err := <-st.first
+	if err != nil {
+		return nil, err
 	}
 	conn, err := hijack(w)
 	if err != nil {
-		st.cancel()
-		return err
+		close(st.conn)
 	}
-	st.conn <- newSSE(st, conn, w.Header(), r.ProtoAtLeast(1, 1))
-	return nil
+	return conn, err
 }
 
 var errClosing = fault.New(fault.Unavailable, "the server is closing")
@@ -173,11 +182,12 @@ func (st *stream) run() {
 	defer func() {
 		if p := recover(); p != nil {
 			st.log(slog.LevelError, "panic", slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+			st.tell(errors.New("panic"))
 		}
 		if out != nil {
 			out.close()
+			st.server.opened.give()
 		}
-		st.server.opened.give()
 	}()
 	var broken error
 	for msg, err := range st.server.svc.Follow(st.ctx, st.thread, st.after, st.server.timing.heartbeat) {
@@ -199,7 +209,7 @@ func (st *stream) run() {
 		}
 	}
 	if out == nil { // it ends before anything was said
-		st.first <- st.whyEnded()
+		st.tell(st.whyEnded())
 		return
 	}
 	if broken == nil || errors.Is(broken, events.ErrClosed) {
@@ -207,6 +217,14 @@ func (st *stream) run() {
 	}
 	if broken != nil {
 		st.broke(broken)
+	}
+}
+
+// tell says why there is no first message, if nothing was said.
+func (st *stream) tell(err error) {
+	select {
+	case st.first <- err:
+	default:
 	}
 }
 
