@@ -1,6 +1,7 @@
 package compaction
 
 import (
+	"cmp"
 	"bytes"
 	"encoding/json"
 	"strings"
@@ -288,9 +289,9 @@ func planOf(raw transcript.RawJSON) *transcript.Plan {
 		}
 		p := &transcript.Plan{}
 		for _, s := range steps {
-			step := firstOf(s.Step, s.Content, s.Title, s.Text, s.Task, s.Description)
+			step := cmp.Or(s.Step, s.Content, s.Title, s.Text, s.Task, s.Description)
 			if step != "" {
-				p.Steps = append(p.Steps, transcript.PlanStep{Step: step, Status: planStatus(firstOf(s.Status, s.State))})
+				p.Steps = append(p.Steps, transcript.PlanStep{Step: step, Status: planStatus(cmp.Or(s.Status, s.State))})
 			}
 		}
 		return p
@@ -308,15 +309,6 @@ func planStatus(s string) string {
 		return "pending"
 	}
 	return s
-}
-
-func firstOf(list ...string) string {
-	for _, s := range list {
-		if s != "" {
-			return s
-		}
-	}
-	return ""
 }
 
 // declWords begin lines that declare something, in the languages that agents
