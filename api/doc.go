@@ -2,8 +2,9 @@
 //
 // methods.go is the table of everything that can be asked for, problem.go the
 // table of everything that can go wrong, wire.go the one mapping from what the
-// journal says to what the wire says. A request passes, in this order: recover,
-// request id, Host, Origin, limits, token, route, parameters, method.
+// journal says to what the wire says. A connection passes lobby.go. A request
+// passes, in this order: recover, request id, seat, Host, Origin, limits, token,
+// route, parameters, method.
 //
 // Guarantees:
 //
@@ -16,5 +17,7 @@
 //   - Streams never drop an event and never slow down anybody else: a client
 //     that does not read for 10 s is disconnected and resumes by its cursor.
 //   - Disconnecting cancels no turn.
-//   - No memory, time or depth that a request can claim is unbounded.
+//   - A stream ends within a second after the token that let it in was replaced.
+//   - No memory, time or depth that a request can claim is unbounded, and neither
+//     are connections, streams and imports: one too many is told so.
 package api

@@ -66,7 +66,8 @@ func serve(n int) (err error) {
 	}
 	served := make(chan error, 1)
 	go func() {
-		served <- api.New(api.Options{Service: svc, Token: func() string { return token }}).Serve(ctx, ln)
+		server := api.New(api.Options{Service: svc, Token: func() string { return token }, Limits: api.Limits{Streams: n}})
+		served <- server.Serve(ctx, ln)
 	}()
 	err = measure(ctx, svc, n, ln.Addr().String())
 	cancel()
