@@ -1,8 +1,8 @@
 package compaction
 
 import (
-	"cmp"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"strings"
 	"unicode/utf8"
