@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/plimsoll-dev/plimsoll/events"
@@ -124,18 +126,35 @@ func (c *client) call(ctx context.Context, method, path string, in, out any) err
 	if out == nil {
 		return nil
 	}
-	return decodeReply(resp.Body, out)
+	return decodeReply(path, resp.Body, out)
 }
 
-func decodeReply(body io.Reader, out any) error {
+func decodeReply(path string, body io.Reader, out any) error {
 	b, err := io.ReadAll(io.LimitReader(body, maxReply))
 	if err != nil {
-		return fmt.Errorf("read reply: %w", err)
+		return stoppedProblem("read reply", path, err)
 	}
 	if err := json.Unmarshal(b, out); err != nil {
 		return fmt.Errorf("read reply: %w", err)
 	}
 	return nil
+}
+
+// stoppedProblem words an error of a connection. If it broke, the server that was
+// asked for path has stopped, and whether it did it is in the journal.
+func stoppedProblem(op, path string, err error) error {
+	broke := false
+	for _, e := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, syscall.ECONNREFUSED} {
+		broke = broke || errors.Is(err, e)
+	}
+	if !broke {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	look := "plimsoll threads list"
+	if rest, ok := strings.CutPrefix(path, threadPath("")); ok && len(rest) >= maxThread {
+		look = "plimsoll threads show " + rest[:maxThread]
+	}
+	return fmt.Errorf("the server stopped before it answered; `%s` tells what was done", look)
 }
 
 // send makes one request and returns a successful response, whose body the caller
@@ -154,7 +173,7 @@ func (c *client) send(ctx context.Context, method, path, contentType, accept str
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("ask server: %w", err)
+		return nil, stoppedProblem("ask server", path, err)
 	}
 	if resp.StatusCode < 300 {
 		return resp, nil

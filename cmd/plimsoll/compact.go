@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/plimsoll-dev/plimsoll/api"
 	"github.com/plimsoll-dev/plimsoll/threads/compaction"
@@ -17,7 +18,7 @@ import (
 
 type compactCmd struct {
 	homeFlag
-	Target string `arg:"" name:"thread-or-file" help:"A thread's id, or a session file (- for stdin)."`
+	Target string `arg:"" name:"thread-or-file" help:"A thread's id, or its beginning, or a session file (- for stdin)."`
 	Budget int    `type:"tokens" placeholder:"TOKENS" help:"Bound of the whole resulting context. Needed for a file; a thread has a default."`
 	Writer string `enum:",extractive,fixed" default:"" placeholder:"extractive|fixed" help:"Who writes the checkpoint (default: extractive)."`
 	JSON   bool   `name:"json" help:"Print JSON."`
@@ -148,12 +149,19 @@ func printContext(w io.Writer, s style, entries []transcript.Entry, reanchor str
 }
 
 // thread compacts a thread; a refusal comes with its record, as everything else.
-func (c *compactCmd) thread(ctx context.Context, m *Main, id string) error {
+func (c *compactCmd) thread(ctx context.Context, m *Main, arg string) error {
 	return c.withClient(ctx, m, func(cl *client) error {
-		wait := c.Wait == nil || *c.Wait
+		id, err := cl.thread(ctx, arg)
+		if err != nil {
+			return err
+		}
+		wait, asked := c.Wait == nil || *c.Wait, time.Now()
 		record, err := cl.compact(ctx, id, compactBody{Route: c.Route, Writer: c.Writer, Budget: c.Budget, Wait: wait})
 		if err != nil {
 			return fmt.Errorf("compact: %w", err)
+		}
+		if joined(record, asked) {
+			say(m.Stderr, "a compaction of this thread was under way: this is that one, with its own route, writer and budget\n")
 		}
 		if c.JSON {
 			err = printJSON(m.Stdout, record)
@@ -162,6 +170,12 @@ func (c *compactCmd) thread(ctx context.Context, m *Main, id string) error {
 		}
 		return errors.Join(err, recordError(record))
 	})
+}
+
+// joined reports whether the record is of a compaction that somebody else had asked
+// for already. The server is on this machine, so both times are of one clock.
+func joined(r *compaction.Record, asked time.Time) bool {
+	return r.RequestedAt < asked.UnixMilli()
 }
 
 // compact starts a compaction and returns its record, the terminal one if body

@@ -26,6 +26,7 @@ func printRecord(w io.Writer, s style, r *compaction.Record, timed bool) {
 			t.add(name, printable(text))
 		}
 	}
+	t.add("compaction", string(r.CompactionID))
 	t.add("outcome", outcomeText(s, r))
 	row("code", deref(r.Code))
 	row("reason", deref(r.Reason))

@@ -7,14 +7,16 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/plimsoll-dev/plimsoll/api/protocol"
+	"github.com/plimsoll-dev/plimsoll/threads/fault"
 )
 
 type tailCmd struct {
 	homeFlag
-	Thread string `arg:"" optional:"" help:"The thread's id (default: all threads)."`
+	Thread string `arg:"" optional:"" help:"The thread's id, or its beginning (default: all threads)."`
 	After  string `placeholder:"CURSOR" help:"Begin after this cursor (default: from the first event)."`
 	JSON   bool   `name:"json" help:"Print the events as they are, one a line."`
 }
@@ -24,13 +26,12 @@ type tailCmd struct {
 // with the thread, and without a server, when nothing can happen, where the journal
 // ends.
 func (c *tailCmd) Run(ctx context.Context, m *Main) error {
-	path := "/v1/events"
+	arg := ""
 	if c.Thread != "" {
-		id, err := parseThread(c.Thread)
-		if err != nil {
+		var err error
+		if arg, err = parseThread(c.Thread); err != nil {
 			return err
 		}
-		path = threadPath(id, "/events")
 	}
 	h, err := c.resolve(m)
 	if err != nil {
@@ -40,12 +41,22 @@ func (c *tailCmd) Run(ctx context.Context, m *Main) error {
 	if err != nil {
 		return fmt.Errorf("tail: %w", err)
 	}
+	path := "/v1/events"
+	if arg != "" {
+		id, err := cl.thread(ctx, arg)
+		if err != nil {
+			return errors.Join(err, cl.close())
+		}
+		path = threadPath(id, "/events")
+	}
 	show := newEventPrinter(m.Stdout, m.style)
 	err = c.follower(m, h, path, show).run(ctx, cl)
 	show.endText()
 	switch {
 	case errors.Is(err, errDeleted):
 		return nil
+	case notFound(err) && c.Thread != "":
+		return fmt.Errorf("tail: thread %s does not exist", strings.ToLower(c.Thread))
 	case errors.Is(err, errJournalEnd):
 		say(m.Stderr, "no server runs on this home: this is everything up to now\n")
 		return nil
@@ -53,6 +64,12 @@ func (c *tailCmd) Run(ctx context.Context, m *Main) error {
 		return fmt.Errorf("tail: %w", err)
 	}
 	return nil // the user has seen enough
+}
+
+// notFound reports whether the server said that what was asked for is not there.
+func notFound(err error) bool {
+	problem, ok := errors.AsType[*apiError](err)
+	return ok && problem.Code == fault.NotFound
 }
 
 func (c *tailCmd) follower(m *Main, h home, path string, show *eventPrinter) *follower {

@@ -8,7 +8,9 @@ import (
 func TestTargetTellsThreadsFromFiles(t *testing.T) {
 	t.Parallel()
 	const id = "0199c3a8-7f0e-7c43-9d3b-2f6b1f0a9e11"
-	exists := func(p string) bool { return p == "session" || p == "0199c3a8-7f0e-7c43-9d3b-000000000000" }
+	exists := func(p string) bool {
+		return p == "session" || p == "decade" || p == "0199c3a8-7f0e-7c43-9d3b-000000000000"
+	}
 	tests := []struct {
 		arg     string
 		want    target
@@ -16,6 +18,13 @@ func TestTargetTellsThreadsFromFiles(t *testing.T) {
 	}{
 		{arg: id, want: target{thread: id}},
 		{arg: strings.ToUpper(id), want: target{thread: id}},
+		{arg: id[:6], want: target{thread: id[:6]}},
+		{arg: strings.ToUpper(id[:20]), want: target{thread: id[:20]}},
+		{arg: id[:9], want: target{thread: id[:9]}},
+		{arg: id[:5], problem: "neither a thread id"},
+		{arg: id + "0", problem: "neither a thread id"},
+		{arg: "0199c3a8_7f0", problem: "neither a thread id"},
+		{arg: "decade", problem: "also the name of a file"},
 		{arg: "./" + id, want: target{file: "./" + id}},
 		{arg: "-", want: target{file: "-"}},
 		{arg: "session", want: target{file: "session"}},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,41 @@ func (f homeFlag) withClient(ctx context.Context, m *Main, do func(*client) erro
 	return do(c)
 }
 
+// thread returns the id of the thread that arg, as parseThread returned it, names.
+// A whole id is not looked up: the request that it is for says if there is none.
+func (c *client) thread(ctx context.Context, arg string) (string, error) {
+	if len(arg) == maxThread {
+		return arg, nil
+	}
+	var found []string
+	err := c.eachThread(ctx, func(page api.ThreadListResult) error {
+		for _, t := range page.Data {
+			if strings.HasPrefix(t.ID, arg) {
+				found = append(found, t.ID)
+			}
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("find thread: %w", err)
+	case len(found) == 0:
+		return "", fmt.Errorf("no thread has an id that begins with %s; see `plimsoll threads list`", arg)
+	case len(found) > 1:
+		return "", fmt.Errorf("%s begins the ids of %d threads, write more of the one you mean: %s", arg, len(found), someOf(found))
+	}
+	return found[0], nil
+}
+
+// someOf lists the first few of many.
+func someOf(names []string) string {
+	const n = 5
+	if len(names) <= n {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:n], ", "), len(names)-n)
+}
+
 type threadsCmd struct {
 	List threadsListCmd `cmd:"" help:"List the threads, newest change first."`
 	Show threadsShowCmd `cmd:"" help:"Show a thread with its compactions."`
@@ -51,7 +87,9 @@ type threadsListCmd struct {
 func (c *threadsListCmd) Run(ctx context.Context, m *Main) error {
 	return c.withClient(ctx, m, func(cl *client) error {
 		t := &table{head: []string{"THREAD", "UPDATED", "STATUS", "TURNS", "ITEMS", "LOAD", "EPOCH", "PREVIEW"}}
+		n := 0
 		err := cl.eachThread(ctx, func(page api.ThreadListResult) error {
+			n += len(page.Data)
 			for _, th := range page.Data {
 				if !c.JSON {
 					t.add(threadRow(th)...)
@@ -64,7 +102,10 @@ func (c *threadsListCmd) Run(ctx context.Context, m *Main) error {
 		if err != nil {
 			return fmt.Errorf("list threads: %w", err)
 		}
-		if len(t.rows) > 0 {
+		switch {
+		case n == 0:
+			say(m.Stderr, "there are no threads yet; `plimsoll import FILE` makes one\n")
+		case !c.JSON:
 			t.print(m.Stdout, m.style)
 		}
 		return nil
@@ -99,27 +140,31 @@ func threadRow(t protocol.Thread) []string {
 		load += " " + percent(t.Plimsoll.Load.Context, *w)
 	}
 	return []string{
-		t.ID, time.Unix(t.UpdatedAt, 0).Format("2006-01-02 15:04"), status,
+		t.ID, time.Unix(t.UpdatedAt, 0).Format("2006-01-02 15:04 MST"), status,
 		thousands(t.Plimsoll.Turns), thousands(t.Plimsoll.Items), load, thousands(t.Plimsoll.Epoch), preview,
 	}
 }
 
 type threadsShowCmd struct {
 	homeFlag
-	Thread string `arg:"" help:"The thread's id."`
+	Thread string `arg:"" help:"The thread's id, or its beginning."`
 	JSON   bool   `name:"json" help:"Print one JSON object: the thread and its compactions."`
 }
 
 // Run shows one thread and how it was compacted.
 func (c *threadsShowCmd) Run(ctx context.Context, m *Main) error {
-	id, err := parseThread(c.Thread)
+	arg, err := parseThread(c.Thread)
 	if err != nil {
 		return err
 	}
 	return c.withClient(ctx, m, func(cl *client) error {
+		id, err := cl.thread(ctx, arg)
+		if err != nil {
+			return err
+		}
 		var show struct {
 			api.ThreadReadResult
-			Compactions api.CompactionListResult `json:"compactions"`
+			Compactions api.CompactionListResult `json:"compactions"` // newest first
 		}
 		if err := cl.call(ctx, http.MethodGet, threadPath(id), nil, &show.ThreadReadResult); err != nil {
 			return fmt.Errorf("show thread: %w", err)
@@ -131,8 +176,8 @@ func (c *threadsShowCmd) Run(ctx context.Context, m *Main) error {
 			return printJSON(m.Stdout, show)
 		}
 		printThread(m.Stdout, m.style, show.Thread)
-		for _, r := range slices.Backward(show.Compactions.Data) {
-			say(m.Stdout, "\n%s\n", m.style.bold("compaction "+string(r.CompactionID)))
+		for _, r := range show.Compactions.Data {
+			say(m.Stdout, "\n")
 			printRecord(m.Stdout, m.style, &r, true)
 		}
 		return nil
@@ -192,16 +237,60 @@ func (c *importCmd) Run(ctx context.Context, m *Main) error {
 		if err != nil {
 			return fmt.Errorf("import %s: %w", c.File, err)
 		}
-		if c.JSON {
-			return printJSON(m.Stdout, res)
+		if err := c.print(m, res); err != nil {
+			return err
 		}
-		say(m.Stdout, "%s\n", res.Thread.ID)
-		say(m.Stderr, "imported from %s: %s\n", res.Source, importSummary(res))
-		for _, warning := range res.Warnings {
-			say(m.Stderr, "%s\n", "  "+oneLine(warning, 160))
+		return cl.noteTwins(ctx, m.Stderr, res.Thread)
+	})
+}
+
+func (c *importCmd) print(m *Main, res api.ImportResult) error {
+	if c.JSON {
+		return printJSON(m.Stdout, res)
+	}
+	say(m.Stdout, "%s\n", res.Thread.ID)
+	say(m.Stderr, "imported from %s: %s\n", res.Source, importSummary(res))
+	if len(res.Skipped) > 0 {
+		say(m.Stderr, "left out, as no part of the context: %s\n", skippedText(res.Skipped))
+	}
+	for _, warning := range res.Warnings {
+		say(m.Stderr, "%s\n", "  "+oneLine(warning, 160))
+	}
+	return nil
+}
+
+// skippedText counts the records that were left out by type, the most frequent first.
+func skippedText(skipped map[string]int) string {
+	types := slices.SortedFunc(maps.Keys(skipped), func(a, b string) int {
+		return cmp.Or(cmp.Compare(skipped[b], skipped[a]), cmp.Compare(a, b))
+	})
+	for i, t := range types {
+		types[i] = oneLine(t, 40) + " " + thousands(skipped[t])
+	}
+	return someOf(types)
+}
+
+// noteTwins says which other threads were imported from the same bytes.
+func (c *client) noteTwins(ctx context.Context, w io.Writer, th protocol.Thread) error {
+	if th.Plimsoll.Imported == nil {
+		return nil
+	}
+	var twins []string
+	err := c.eachThread(ctx, func(page api.ThreadListResult) error {
+		for _, t := range page.Data {
+			if im := t.Plimsoll.Imported; im != nil && t.ID != th.ID && im.Hash == th.Plimsoll.Imported.Hash {
+				twins = append(twins, t.ID)
+			}
 		}
 		return nil
 	})
+	if err != nil {
+		return fmt.Errorf("look for the same import: %w", err)
+	}
+	if len(twins) > 0 {
+		say(w, "the same file was imported before, as %s\n", someOf(twins))
+	}
+	return nil
 }
 
 // importFile sends a session file, which may be large, as it is.
@@ -222,7 +311,7 @@ func (c *client) importFile(ctx context.Context, in io.Reader, provider, model, 
 		return res, err
 	}
 	defer shut(resp.Body)
-	return res, decodeReply(resp.Body, &res)
+	return res, decodeReply(path, resp.Body, &res)
 }
 
 func importSummary(res api.ImportResult) string {
@@ -248,18 +337,22 @@ func importSummary(res api.ImportResult) string {
 
 type exportCmd struct {
 	homeFlag
-	Thread string `arg:"" help:"The thread's id."`
+	Thread string `arg:"" help:"The thread's id, or its beginning."`
 	Output string `short:"o" placeholder:"FILE" help:"Write to this file instead of stdout; it appears when it is whole."`
 }
 
 // Run writes the export of a thread. A file is written beside its place and
 // renamed, so that a broken export never stands there.
 func (c *exportCmd) Run(ctx context.Context, m *Main) error {
-	id, err := parseThread(c.Thread)
+	arg, err := parseThread(c.Thread)
 	if err != nil {
 		return err
 	}
 	return c.withClient(ctx, m, func(cl *client) error {
+		id, err := cl.thread(ctx, arg)
+		if err != nil {
+			return err
+		}
 		resp, err := cl.send(ctx, http.MethodGet, threadPath(id, "/export"), "", "application/x-ndjson", nil)
 		if err != nil {
 			return fmt.Errorf("export: %w", err)
