@@ -110,7 +110,6 @@ func TestDiskFullAtTheEndOfACompactionAnswersWhoWaits(t *testing.T) {
 type rogue struct {
 	adapters.Session
 	run     func(ctx context.Context, h adapters.Host) (adapters.End, error)
-	compact func(ctx context.Context) (adapters.NativeResult, error)
 	steered chan string
 }
 

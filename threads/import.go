@@ -1,6 +1,7 @@
 package threads
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -71,13 +72,6 @@ func (s *Service) Import(ctx context.Context, r io.Reader, p ImportParams) (Impo
 // maxImport bounds the uncompressed size of an imported file, which is held in
 // memory several times over.
 const maxImport = 128 << 20
-
-func firstOf(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
-}
 
 func warningText(w importer.Warning) string {
 	if w.Line == 0 {
@@ -340,7 +334,7 @@ func (s *Service) Export(ctx context.Context, id transcript.ThreadID, w io.Write
 	}
 	t := read.Thread
 	header := plimsoll.Header{
-		ThreadID: string(t.ID), Title: firstOf(t.Name, t.Preview), Cwd: t.Settings.Cwd, Provider: t.Settings.Provider,
+		ThreadID: string(t.ID), Title: cmp.Or(t.Name, t.Preview), Cwd: t.Settings.Cwd, Provider: t.Settings.Provider,
 		Model: t.Settings.Model, CreatedAtMs: transcript.Millis(t.CreatedAt), UpdatedAtMs: transcript.Millis(t.UpdatedAt),
 	}
 	blobs := map[string]bool{}
