@@ -161,13 +161,23 @@ func escapeRoles(s string) string {
 	return b.String()
 }
 
-// userLines quotes the user's messages: those that I9 wants verbatim first, then
-// the beginnings of the others with a reference, each group newest first.
-func (p *planner) userLines(l *ledger) []line {
-	var whole, heads []line
+// userLines are the messages of the user, newest first, and where else they are
+// shown.
+type userLines struct {
+	whole  []line                       // those that I9 wants verbatim
+	heads  []line                       // the beginnings of the others, with a reference
+	quoted map[transcript.ItemID]bool   // in whole, or retained
+	short  map[transcript.ItemID]string // with rules, and small enough to stand for them
+}
+
+func (p *planner) userLines(l *ledger) userLines {
+	out := userLines{quoted: map[transcript.ItemID]bool{}, short: map[transcript.ItemID]string{}}
+	ruled := map[transcript.ItemID]bool{}
+	for _, r := range l.Rules {
+		ruled[r.ID] = true
+	}
 	left := p.verbatimLeft
 	for i, u := range slices.Backward(l.Users) {
-
 		verbatim, ofEpoch := p.verbatim[u.ID]
 		if !ofEpoch { // of an earlier epoch: what the newer ones left of the budget
 			if t := tokensOf(utf8.RuneCountInString(u.Text)); t <= left {
@@ -175,13 +185,23 @@ func (p *planner) userLines(l *ledger) []line {
 				verbatim = true
 			}
 		}
-		if verbatim {
-			whole = append(whole, line{quote(u.Text), i})
-		} else {
-			heads = append(heads, line{quote(parsePiece(u.Text).clip(180, 0, u.ID)), i})
+		head := parsePiece(u.Text).clip(180, 0, u.ID)
+		switch {
+		case verbatim:
+			out.quoted[u.ID] = true
+			out.whole = append(out.whole, line{quote(u.Text), i})
+		case head == u.Text && ruled[u.ID]:
+			out.short[u.ID] = u.Text
+		default:
+			out.heads = append(out.heads, line{quote(head), i})
 		}
 	}
-	return append(whole, heads...)
+	for i := range p.nodes {
+		if n := &p.nodes[i]; n.kept && n.kind == transcript.KindUserMessage && n.now.form == transcript.FormWhole {
+			out.quoted[n.item.ID] = true
+		}
+	}
+	return out
 }
 
 // pathNames shortens paths to what is below a common folder, but never to less
@@ -234,6 +254,8 @@ func planLines(steps []transcript.PlanStep) []string {
 func runLine(r runFact) string {
 	s := "$ " + oneLine(neutralise(r.Command), 160)
 	switch {
+	case r.Refused:
+		s += " -> refused by the user"
 	case !r.Done:
 		s += " (no result)"
 	case r.Failed:

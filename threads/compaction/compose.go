@@ -2,6 +2,8 @@ package compaction
 
 import (
 	"encoding/json"
+	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
@@ -134,20 +136,71 @@ func (p *planner) compose() (*Composed, error) {
 	return c, nil
 }
 
+// stubNotes is the part of the room, one in so many, that a checkpoint has which
+// stands for little more than stubs.
+const stubNotes = 8
+
 // draft finds the cut and writes the checkpoint for it: first with nothing left
-// out, which needs but a small checkpoint, then with the full one.
+// out but old stubs, which needs but a small checkpoint, then with the full one.
 func (p *planner) draft(room int) (*ledger, string) {
+	p.stubLimit = stubLimit(p.room)
 	p.decideCut(0)
 	l := p.absorb()
 	text := p.write(l, p.limit)
 	if p.fitTail(room-runeTokens(text)) && p.cut == 0 {
 		return l, text
 	}
+	if p.onlyStubs() {
+		if l, text := p.draftNotes(room); l != nil {
+			return l, text
+		}
+		if p.room >= overviewRoom {
+			p.stubLimit = p.room
+			if p.fitTail(room-runeTokens(text)) && p.cut == 0 {
+				p.decideCut(0)
+				return l, text
+			}
+		}
+	}
 	if !p.fitTail(room - p.limit) {
 		return nil, ""
 	}
 	l = p.absorb()
 	return l, p.write(l, p.limit*9/10) // the rest is for what verify finds missing
+}
+
+// draftNotes is draft for a checkpoint that stands for little more than stubs. It
+// returns nil if that would be too small.
+func (p *planner) draftNotes(room int) (*ledger, string) {
+	limit := min(p.limit, p.room/stubNotes)
+	if p.fitTail(room-limit) && p.onlyStubs() {
+		l := p.absorb()
+		if text := p.write(l, limit*9/10); p.holdsAll(l, text) {
+			return l, text
+		}
+	}
+	return nil, ""
+}
+
+// holdsAll reports whether a checkpoint, with what is retained, holds every
+// message of the user that is owed verbatim, and every fact but names, which can
+// still be added.
+func (p *planner) holdsAll(l *ledger, text string) bool {
+	for i := range p.nodes {
+		if n := &p.nodes[i]; n.quoted && !n.kept && !strings.Contains(text, quote(n.text)) {
+			return false
+		}
+	}
+	p.settle()
+	return !slices.ContainsFunc(p.missing(p.facts(l), text), func(f fact) bool { return !f.name })
+}
+
+// onlyStubs reports whether the cut that fitTail chose is there for the sake of
+// stubs alone. A checkpoint for it need not be as large as for a cut in the
+// middle of the work.
+func (p *planner) onlyStubs() bool {
+	_, cut := p.sumAt(p.step)
+	return p.cut == cut
 }
 
 // write makes the text of the checkpoint with the writer asked for.

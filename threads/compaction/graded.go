@@ -142,24 +142,68 @@ func (p *planner) shapeAt(i, step int) shape {
 	return n.shape(n.fitAt(prices[step]))
 }
 
-// sumAt is what the whole context would cost at a step, with nothing left out.
-func (p *planner) sumAt(step int) int {
-	sum := 0
+// overviewRoom is from how many tokens on there is space for stubs, as an overview
+// of the older work, if it cannot be had without a large checkpoint.
+const overviewRoom = 6_000
+
+// stubLimit is how many tokens stubs may take of a room: fifteen in a hundred of
+// a small one, up to a quarter of one that has space for an overview too. Below
+// that a stub is worth less than what its tokens would show of newer items.
+func stubLimit(room int) int {
+	share := min(max(room/320, 15), 25) // in hundredths
+	return room * share / 100
+}
+
+// sumAt is what the retained items would cost at a step if the cut stood where
+// stubs leave it, and that cut.
+func (p *planner) sumAt(step int) (sum, cut int) {
+	stubs := 0
 	for i := range p.nodes {
-		if !p.nodes[i].never {
-			sum += p.shapeAt(i, step).tokens
+		if n := &p.nodes[i]; !n.never {
+			s := p.shapeAt(i, step)
+			sum += s.tokens
+			stubs += n.stubTokens(s)
 		}
 	}
-	return sum
+	for ; stubs > p.stubLimit && cut < len(p.nodes); cut++ {
+		for _, m := range p.droppedAt(cut) {
+			if n := &p.nodes[m]; !n.never {
+				s := p.shapeAt(int(m), step)
+				sum -= s.tokens
+				stubs -= n.stubTokens(s)
+			}
+		}
+	}
+	return sum, cut
+}
+
+// stubTokens are the tokens of a shape that is a stub.
+func (n *node) stubTokens(s shape) int {
+	if s.form != transcript.FormStub || n.must {
+		return 0
+	}
+	return s.tokens
+}
+
+// droppedAt lists the nodes that a cut behind i summarises and one before it does
+// not: the unit that ends with i, unless it must be retained.
+func (p *planner) droppedAt(i int) []int32 {
+	u := &p.units[p.nodes[i].unit]
+	if u.must || int(u.last) != i {
+		return nil
+	}
+	return u.members
 }
 
 // fitTail chooses the price and the cut: the lowest price at which all items fit
-// into the budget, else the highest one and the earliest cut. It reports false if
+// into the budget, else the highest one and the earliest cut. Stubs take a part of
+// the budget at most: the oldest are summarised instead. It reports false if
 // even what must be retained does not fit.
 func (p *planner) fitTail(budget int) bool {
 	low, high := 0, len(prices)-1
 	for low < high {
-		if mid := (low + high) / 2; p.sumAt(mid) <= budget {
+		mid := (low + high) / 2
+		if sum, _ := p.sumAt(mid); sum <= budget {
 			high = mid
 		} else {
 			low = mid + 1
@@ -171,13 +215,9 @@ func (p *planner) fitTail(budget int) bool {
 
 // dropOldest moves the cut forward until what is left fits.
 func (p *planner) dropOldest(budget int) bool {
-	sum, cut := p.sumAt(p.step), 0
+	sum, cut := p.sumAt(p.step)
 	for ; sum > budget && cut < len(p.nodes); cut++ {
-		u := &p.units[p.nodes[cut].unit]
-		if u.must || int(u.last) != cut {
-			continue
-		}
-		for _, m := range u.members {
+		for _, m := range p.droppedAt(cut) {
 			if !p.nodes[m].never {
 				sum -= p.shapeAt(int(m), p.step).tokens
 			}

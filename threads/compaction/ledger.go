@@ -38,6 +38,7 @@ type ledger struct {
 	Kept       int                   `json:"kept"` // entries retained beside the checkpoint; their facts are in here
 	Room       int                   `json:"room"` // tokens beside the base that were asked for
 	Users      []said                `json:"users"`
+	Rules      []rule                `json:"rules,omitempty"`
 	Agent      []said                `json:"agent"`
 	Files      []fileFact            `json:"files"`
 	Runs       []runFact             `json:"runs"`
@@ -65,8 +66,10 @@ type runFact struct {
 	Command string `json:"command"`
 	Failed  bool   `json:"failed"`
 	Error   string `json:"error,omitempty"`
-	Done    bool   `json:"done"`  // a result was seen
-	Stale   bool   `json:"stale"` // files changed since
+	Done    bool   `json:"done"`              // a result was seen
+	Stale   bool   `json:"stale"`             // files changed since
+	Refused bool   `json:"refused,omitempty"` // by the user
+	Cleared bool   `json:"cleared,omitempty"` // it failed, and a later command that includes it passed
 }
 
 // nameFact is a hash or an id and the line that introduced it.
@@ -154,6 +157,11 @@ func fold(prev []*transcript.Item) *ledger {
 		}
 	}
 	l.Version = ledgerVersion
+	if l.Rules == nil { // of a time when they were not noted
+		for _, u := range l.Users {
+			l.Rules = append(l.Rules, rulesOf(u.ID, u.Text)...)
+		}
+	}
 	return l
 }
 
@@ -164,155 +172,6 @@ func clipSaid(s string, n int) string {
 	return parsePiece(strings.ToValidUTF8(s, "\uFFFD")).clip(n*3/4, n/4, "")
 }
 
-// runKey joins runs of the same command.
-func runKey(cmd string) string {
-	if rest, ok := strings.CutPrefix(cmd, "cd "); ok {
-		if _, after, ok := strings.Cut(rest, "&& "); ok {
-			cmd = after
-		}
-	}
-	return oneLine(cmd, 160)
-}
-
-// collector gathers facts from nodes into tables.
-type collector struct {
-	files *table[fileFact]
-	runs  *table[runFact]
-	calls map[transcript.CallID]string // call → key in runs
-}
-
-// collect adds the facts of the nodes that are new since the last checkpoint.
-// What was retained by it is in the folded ledger already, from a time when it
-// was whole.
-func (p *planner) collect() {
-	l := fold(p.prev)
-	c := collector{
-		files: newTable(l.Files, func(f fileFact) string { return f.Path }),
-		runs:  newTable(l.Runs, func(r runFact) string { return runKey(r.Command) }),
-		calls: map[transcript.CallID]string{},
-	}
-	for i := range p.nodes {
-		c.add(&p.nodes[i], i >= l.Kept)
-	}
-	l.Files = capFiles(c.files)
-	l.Runs = c.runs.newest(maxRuns)
-	p.led = l
-	switch {
-	case p.in.Facts.Plan != nil:
-		l.Plan = p.in.Facts.Plan.Steps
-	case p.plan >= 0:
-		l.Plan = p.nodes[p.plan].steps()
-	}
-}
-
-// steps are those of a plan or of a call of a planning tool.
-func (n *node) steps() []transcript.PlanStep {
-	if b, ok := n.item.Body.(transcript.Plan); ok {
-		return b.Steps
-	}
-	return n.act.plan.Steps
-}
-
-// capFiles bounds the list; files that were changed stay longest.
-func capFiles(t *table[fileFact]) []fileFact {
-	all, reads, edits := t.newest(len(t.rows)), 0, 0
-	out := []fileFact{}
-	for _, f := range slices.Backward(all) {
-		if f.Edits > 0 {
-			edits++
-			if edits > maxEdits {
-				continue
-			}
-		} else if reads++; reads > maxReads {
-			continue
-		}
-		out = append(out, f)
-	}
-	slices.Reverse(out)
-	return out
-}
-
-// add records what one node did. An old node only tells which call a new result
-// belongs to.
-func (c *collector) add(n *node, isNew bool) {
-	if r, ok := n.item.Body.(transcript.ToolResult); ok {
-		if key := c.calls[r.CallID]; key != "" && isNew {
-			c.finish(key, n)
-		}
-		return
-	}
-	if n.act == nil {
-		return
-	}
-	if n.act.verb == verbRun && n.act.cmd != "" {
-		key := runKey(n.act.cmd)
-		if isNew {
-			c.runs.put(key, runFact{Command: clipRun(n.act.cmd)})
-		}
-		if b, ok := n.item.Body.(transcript.ToolCall); ok {
-			c.calls[b.CallID] = key
-		} else if isNew {
-			c.finish(key, n)
-		}
-		return
-	}
-	if isNew && (n.act.verb == verbRead || n.act.verb == verbEdit) {
-		c.touch(n.act)
-	}
-}
-
-func clipRun(cmd string) string { return oneLine(cmd, 300) }
-
-// finish records how a run ended.
-func (c *collector) finish(key string, n *node) {
-	r, ok := c.runs.get(key)
-	if !ok {
-		return
-	}
-	r.Done, r.Failed, r.Error = true, n.failed, ""
-	if n.failed {
-		r.Error = errorLine(n.body)
-	}
-	c.runs.set(key, r)
-}
-
-// touch records a read or an edit of files.
-func (c *collector) touch(a *action) {
-	for _, path := range a.paths {
-		if path == "" || len(path) > 1_000 {
-			continue
-		}
-		path = oneLine(path, 1_000)
-		f, _ := c.files.get(path)
-		f.Path = path
-		if a.verb == verbEdit {
-			f.Edits++
-			f.Sigs = newestSigs(f.Sigs, declarations(a.text, 3))
-			c.changed()
-		}
-		c.files.put(path, f)
-	}
-}
-
-// changed marks earlier runs: they say nothing about the files as they are now.
-func (c *collector) changed() {
-	for i := len(c.runs.rows) - 1; i >= 0 && !c.runs.rows[i].Stale; i-- {
-		c.runs.rows[i].Stale = true
-	}
-}
-
-// newestSigs appends lines and keeps the newest five, each once.
-func newestSigs(old, more []string) []string {
-	out := slices.Clone(old)
-	for _, s := range more {
-		if i := slices.Index(out, s); i >= 0 {
-			out = slices.Delete(out, i, i+1)
-		}
-		out = append(out, s)
-	}
-	return out[max(0, len(out)-5):]
-}
-
 // absorb adds to the ledger what only summarised items add: what was said, names,
 // and the range. It returns nothing that depends on how the checkpoint is written.
 func (p *planner) absorb() *ledger {
@@ -320,7 +179,7 @@ func (p *planner) absorb() *ledger {
 	l.Generation++
 	l.Room = p.asked
 	l.Kept = 0
-	l.Users, l.Agent, l.Names = slices.Clone(l.Users), slices.Clone(l.Agent), slices.Clone(l.Names)
+	l.Users, l.Rules, l.Agent, l.Names = slices.Clone(l.Users), slices.Clone(l.Rules), slices.Clone(l.Agent), slices.Clone(l.Names)
 	names := newTable(l.Names, func(n nameFact) string { return n.Name })
 	for i := range p.nodes {
 		n := &p.nodes[i]
@@ -335,11 +194,10 @@ func (p *planner) absorb() *ledger {
 		}
 		switch n.kind {
 		case transcript.KindUserMessage:
-			text := strings.ToValidUTF8(n.text, "\uFFFD")
-			if !n.quoted {
-				text = clipSaid(text, maxUserHead)
+			l.Rules = append(l.Rules, rulesOf(n.item.ID, n.text)...)
+			if n.quoted || !saysNothing(n.text) {
+				l.Users = append(l.Users, n.said())
 			}
-			l.Users = append(l.Users, said{n.item.ID, n.item.Turn, text})
 		case transcript.KindAgentMessage:
 			l.Agent = addLast(l.Agent, said{n.item.ID, n.item.Turn, clipSaid(n.text, 1_600)})
 		default: // what else the ledger takes of an item does not depend on its kind
@@ -347,9 +205,19 @@ func (p *planner) absorb() *ledger {
 		eachRef(n.text, func(name, line string) { names.put(name, nameFact{name, line}) })
 	}
 	l.Users = capSaid(l.Users, maxUserChars, p.verbatim)
+	l.Rules = capRules(l.Rules)
 	l.Agent = capSaid(l.Agent, maxSaidChars, nil)
 	l.Names = names.newest(maxNames)
 	return &l
+}
+
+// said is a message of the user as the ledger carries it.
+func (n *node) said() said {
+	text := strings.ToValidUTF8(n.text, "\uFFFD")
+	if !n.quoted {
+		text = clipSaid(text, maxUserHead)
+	}
+	return said{n.item.ID, n.item.Turn, text}
 }
 
 // addLast keeps the last text of each turn, and of long turns also one long

@@ -46,6 +46,7 @@ type node struct {
 	age        int     // tokens that the agent wrote after this item
 	rank       int     // results after this one
 	failed     bool    // a result that reports an error
+	refused    bool    // a call that the user refused, or its result
 	source     verb    // of a result: what its call did
 	superseded bool    // a read of a file that was read or changed again
 	pruned     bool    // shortened by the prune pass
@@ -64,21 +65,22 @@ type unit struct {
 // planner holds everything about one compaction. It belongs to one call of
 // Compose.
 type planner struct {
-	in     Input
-	nodes  []node
-	units  []unit
-	prev   []*transcript.Item // checkpoints to fold, oldest first
-	led    *ledger            // facts up to now, the folded ones included
-	before int
-	target int
-	asked  int // target − base, as asked for
-	room   int // the same, perhaps raised
-	must   int // tokens of what is retained wherever the cut is
-	limit  int // tokens that the checkpoint may have
-	cut    int
-	step   int // of prices
-	ask    int // index of the last user message, −1 if there is none
-	plan   int // index of the item with the current plan, −1
+	in        Input
+	nodes     []node
+	units     []unit
+	prev      []*transcript.Item // checkpoints to fold, oldest first
+	led       *ledger            // facts up to now, the folded ones included
+	before    int
+	target    int
+	asked     int // target − base, as asked for
+	room      int // the same, perhaps raised
+	must      int // tokens of what is retained wherever the cut is
+	limit     int // tokens that the checkpoint may have
+	cut       int
+	stubLimit int // tokens that stubs may have
+	step      int // of prices
+	ask       int // index of the last user message, −1 if there is none
+	plan      int // index of the item with the current plan, −1
 
 	verbatim     map[transcript.ItemID]bool // user messages of this epoch: whether I9 wants them verbatim
 	verbatimLeft int                        // tokens of that budget left to messages of earlier epochs
@@ -125,6 +127,7 @@ func newNode(e *transcript.Entry) node {
 		n.act = &a
 	case transcript.ToolResult:
 		n.failed = b.IsError
+		n.refused = b.IsError && isRefusal(n.body)
 	case transcript.Command:
 		n.fixed = utf8.RuneCountInString(b.Command) + 1
 		n.body = b.Output
@@ -195,9 +198,11 @@ func (p *planner) owner(id transcript.CallID, waiting map[transcript.CallID][]in
 func (p *planner) answer(u int32, i int) {
 	n, un := &p.nodes[i], &p.units[u]
 	n.unit = u
-	if act := p.nodes[un.members[0]].act; act != nil {
-		n.source = act.verb
+	call := &p.nodes[un.members[0]]
+	if call.act != nil {
+		n.source = call.act.verb
 	}
+	call.refused = call.refused || n.refused
 	un.members = append(un.members, int32(i))
 	un.last = int32(i)
 }
@@ -259,7 +264,7 @@ func (p *planner) measureAges() {
 		case transcript.KindCommand, transcript.KindToolResult:
 			rank++
 		case transcript.KindUserMessage:
-			if p.ask < 0 {
+			if p.ask < 0 && !isInterruption(n.text) {
 				p.ask = i
 			}
 		default: // makes nothing older

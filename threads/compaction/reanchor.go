@@ -85,6 +85,8 @@ func lastCheck(runs []runFact, checks []string) string {
 		}
 		s := oneLine(r.Command, 160)
 		switch {
+		case r.Refused:
+			return s + " was refused by the user"
 		case !r.Done:
 			return s + " has no result yet"
 		case r.Failed:

@@ -107,7 +107,7 @@ func (p *planner) chooseVerbatim() {
 	p.verbatim = map[transcript.ItemID]bool{}
 	for i := len(p.nodes) - 1; i >= 0; i-- {
 		n := &p.nodes[i]
-		if n.kind != transcript.KindUserMessage || n.must {
+		if n.kind != transcript.KindUserMessage || n.must || saysNothing(n.text) {
 			continue
 		}
 		n.quoted = n.form == transcript.FormWhole && n.tokens <= left

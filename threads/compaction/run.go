@@ -177,8 +177,7 @@ func (r *runner) local(ctx context.Context) {
 		}
 		r.v.Writer = w
 		if c.Outcome == Unchanged {
-			r.v.Outcome, r.v.Code, r.v.Writer = Unchanged, c.Code, ""
-			r.v.Composed = c
+			r.unchanged(ctx, in, c)
 			return
 		}
 		if r.enter(ctx, PhaseCommitting) {
@@ -188,6 +187,71 @@ func (r *runner) local(ctx context.Context) {
 	}
 	last := r.v.Skipped[len(r.v.Skipped)-1]
 	r.v.Outcome, r.v.Code, r.v.Reason = Failed, last.Code, last.Reason
+}
+
+// unchanged ends the run and says why nothing was done, and what would help.
+func (r *runner) unchanged(ctx context.Context, in Input, c *Composed) {
+	r.v.Outcome, r.v.Code, r.v.Composed, r.v.Writer = Unchanged, c.Code, c, ""
+	switch c.Code {
+	case CodeNothingToCompact:
+		r.v.Reason = fmt.Sprintf("the context has %d tokens, which is within the target of %d", c.Before, c.Target)
+		r.v.Remedy = fmt.Sprintf("go on as it is, or ask for a budget below %d tokens", c.Before)
+		if c.Before > c.Target {
+			r.v.Reason = "nothing was added since the last compaction"
+			r.v.Remedy = "compact again after the next turn, or ask for a smaller budget than the last time"
+		}
+	case CodeNoGain:
+		r.v.Reason = fmt.Sprintf("a compacted context would be no smaller than the %d tokens that there are", c.Before)
+		r.v.Remedy = "compact again when the thread is longer"
+	default:
+		r.v.Reason = fmt.Sprintf("what must survive, with a checkpoint, does not fit into the target of %d tokens", c.Target)
+		r.v.Remedy = r.overheadRemedy(ctx, in, c)
+		if r.interrupted(ctx) {
+			r.v.Code, r.v.Remedy, r.v.Composed = "", "", nil
+		}
+	}
+}
+
+// overheadRemedy names the smallest budget that works for the input.
+func (r *runner) overheadRemedy(ctx context.Context, in Input, c *Composed) string {
+	if n := smallestBudget(ctx, in, c); n > 0 {
+		return fmt.Sprintf("ask for a budget of %d tokens or more", n)
+	}
+	if in.Base*2 > c.Before {
+		return fmt.Sprintf("make the instructions and tools smaller, which alone take %d tokens, or start a new thread", in.Base)
+	}
+	return fmt.Sprintf("start a new thread: no budget below the %d tokens that the context has works", c.Before)
+}
+
+// smallestBudget finds, by bisection, the smallest budget over the target of c
+// with which the input can be compacted. It returns 0 if there is none, and when
+// ctx is done.
+func smallestBudget(ctx context.Context, in Input, c *Composed) int {
+	works := func(budget int) bool {
+		in.Budget = budget
+		c, code, err := attempt(in)
+		return err == nil && code == "" && c.Outcome == Completed
+	}
+	low, high := c.Target, c.Before-1  // low does not work, high does
+	for high-low > 1 && !works(high) { // near the whole size there may be no gain
+		if high = low + (high-low)*3/4; ctx.Err() != nil {
+			return 0
+		}
+	}
+	if high-low <= 1 && !works(high) {
+		return 0
+	}
+	for high-low > 1 && ctx.Err() == nil {
+		if mid := low + (high-low)/2; works(mid) {
+			high = mid
+		} else {
+			low = mid
+		}
+	}
+	if ctx.Err() != nil {
+		return 0
+	}
+	return high
 }
 
 // chain lists the writers from the one asked for on.

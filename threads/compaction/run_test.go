@@ -3,7 +3,9 @@ package compaction
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -197,5 +199,63 @@ func TestRunReportsAnItemWithoutBody(t *testing.T) {
 	in := Input{Entries: []transcript.Entry{{Item: transcript.Item{ID: "x"}}}}
 	if v := Run(t.Context(), Job{Route: RouteLocal, Input: in}); v.Outcome != Failed || len(v.Skipped) != 2 {
 		t.Errorf("got %+v", v)
+	}
+}
+
+// Whoever is told that nothing was done is told why, and what would help; a
+// budget that is named does work, and a smaller one does not.
+func TestUnchangedCarriesReasonAndRemedy(t *testing.T) {
+	entries := script("u a", 20, 2_000)
+	done := mustCompose(t, Input{Entries: entries, Budget: 4_000})
+	for name, c := range map[string]struct {
+		in     Input
+		code   string
+		remedy string
+	}{
+		"fits":            {Input{Entries: entries, Budget: 20_000}, CodeNothingToCompact, "or ask for a budget below "},
+		"nothing new":     {Input{Entries: nextContext(entries, done, "c"), Budget: 4_000}, CodeNothingToCompact, ""},
+		"repeated":        {Input{Entries: nextContext(entries, done, "c"), Budget: done.After - 1}, "", ""},
+		"base too large":  {Input{Entries: entries, Base: 9_000, Budget: 8_000}, CodeOverheadExceedsBudget, "ask for a budget of "},
+		"budget tiny":     {Input{Entries: entries, Budget: 100}, CodeOverheadExceedsBudget, "ask for a budget of "},
+		"open prompt":     {Input{Entries: entries, Budget: 600, Open: openOf(entries, 38)}, CodeOverheadExceedsBudget, "ask for a budget of "},
+		"base is it all":  {Input{Entries: script("u a", 1, 50), Base: 9_000, Budget: 900}, CodeOverheadExceedsBudget, "make the instructions and tools smaller"},
+		"nothing to gain": {Input{Entries: script("u", 1, 50), Budget: 10}, CodeOverheadExceedsBudget, "start a new thread"},
+	} {
+		v := Run(t.Context(), Job{Route: RouteLocal, Input: c.in})
+		if v.Outcome != Unchanged {
+			if c.code != "" {
+				t.Errorf("%s: outcome %s", name, v.Outcome)
+			}
+			continue
+		}
+		if v.Reason == "" || v.Remedy == "" || c.code != "" && v.Code != c.code || !strings.Contains(v.Remedy, c.remedy) {
+			t.Errorf("%s: {%s} reason %q, remedy %q", name, v.Code, v.Reason, v.Remedy)
+		}
+		var n int
+		if _, err := fmt.Sscanf(v.Remedy, "ask for a budget of %d tokens", &n); err != nil {
+			continue
+		}
+		for budget, want := range map[int]Outcome{n: Completed, n - 1: Unchanged} {
+			c.in.Budget = budget
+			if got := mustCompose(t, c.in); got.Outcome != want {
+				t.Errorf("%s: a budget of %d is said to be the smallest, but %d ends as %s", name, n, budget, got.Outcome)
+			}
+		}
+	}
+}
+
+func TestLookingForASmallestBudgetCanBeInterrupted(t *testing.T) {
+	defer func() { compose = Compose }()
+	ctx, cancel := context.WithCancel(t.Context())
+	calls := 0
+	compose = func(in Input) (*Composed, error) {
+		if calls++; calls == 3 {
+			cancel()
+		}
+		return Compose(in)
+	}
+	in := Input{Entries: script("u a", 20, 2_000), Budget: 100}
+	if v := Run(ctx, Job{Route: RouteLocal, Input: in}); v.Outcome != Interrupted || calls > 4 {
+		t.Errorf("%s after %d attempts", v.Outcome, calls)
 	}
 }

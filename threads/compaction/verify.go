@@ -1,7 +1,6 @@
 package compaction
 
 import (
-	"iter"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -11,10 +10,9 @@ import (
 
 // Bounds of the verification.
 const (
-	needleChars    = 160
-	maxConstraints = 80
-	maxIntroduced  = 30
-	maxMissing     = 20
+	needleChars   = 160
+	maxIntroduced = 30
+	maxMissing    = 20
 )
 
 // A fact is something of the summarised range that must not be lost. It is kept
@@ -105,8 +103,8 @@ func (p *planner) facts(l *ledger) []fact {
 	if p.ask >= 0 {
 		add(p.nodes[p.ask].text, quote(headOf(p.nodes[p.ask].text, 2*needleChars)))
 	}
-	for _, s := range slices.Backward(l.constraints()) {
-		add(s, quote(s))
+	for _, r := range l.byWeight() {
+		out = append(out, fact{needle: oneLine(r.Text, unbounded), line: quote(r.Text)})
 	}
 	for _, f := range slices.Backward(l.Files) {
 		if f.Edits > 0 {
@@ -136,33 +134,6 @@ func lastTwo(path string) string {
 	return path[strings.LastIndexByte(path[:i], '/')+1:]
 }
 
-// demandWords mark a sentence in which the user demands or forbids something, in
-// the languages that threads are written in most.
-var demandWords = []string{
-	"must", "never", "always", "don't", "do not", "dont ", "only ", "please", "should", "prefer", "instead", "make sure", "important", "avoid", "without",
-	"nicht", "immer", "niemals", "bitte", "jamais", "toujours", "nunca", "siempre", "sempre", "não ", "apenas",
-	"必须", "不要", "禁止", "务必", "一定", "请", "必須", "不可", "ください", "しないで", "必ず", "반드시", "하지 마", "항상",
-}
-
-// constraints returns the sentences in which the user demanded something.
-func (l *ledger) constraints() []string {
-	var out []string
-	for _, u := range slices.Backward(l.Users) {
-		for _, s := range sentences(u.Text) {
-			low := strings.ToLower(s)
-			if len(s) < 2_000 && slices.ContainsFunc(demandWords, func(w string) bool { return strings.Contains(low, w) }) {
-				out = append(out, s)
-			}
-			if len(out) == maxConstraints {
-				slices.Reverse(out)
-				return out
-			}
-		}
-	}
-	slices.Reverse(out)
-	return out
-}
-
 // sentences splits at line ends and at full stops of any script.
 func sentences(s string) []string {
 	var out []string
@@ -190,7 +161,7 @@ func sentences(s string) []string {
 }
 
 // introduced finds names that retained calls and texts of the agent use, and
-// that a summarised item used first. The line is the one that introduced it.
+// that a summarised item introduced. The line is the one that did.
 func (p *planner) introduced() []fact {
 	used := map[string]int{}
 	var order []string
@@ -203,18 +174,18 @@ func (p *planner) introduced() []fact {
 		if n.now.form != transcript.FormWhole {
 			shown = n.now.text
 		}
-		for name := range names(shown) {
-			if used[name]++; used[name] == 1 {
-				order = append(order, name)
+		for m := range names(shown) {
+			if used[m.name]++; used[m.name] == 1 {
+				order = append(order, m.name)
 			}
 		}
 	}
-	lines := p.introductions(used)
-	order = slices.DeleteFunc(order, func(n string) bool { return lines[n] == "" })
+	found := p.introductions(used)
+	order = slices.DeleteFunc(order, func(n string) bool { return found[n].line == "" })
 	slices.SortStableFunc(order, func(a, b string) int { return used[b] - used[a] })
 	var out []fact
 	for _, n := range order[:min(len(order), maxIntroduced)] {
-		out = append(out, fact{needle: n, line: quote(n + ": " + lines[n]), name: true})
+		out = append(out, fact{needle: n, line: quote(n + ": " + found[n].line), name: true})
 	}
 	return out
 }
@@ -226,57 +197,4 @@ func (n *node) byAgent() bool {
 	default:
 		return false
 	}
-}
-
-// introductions maps each of the used names that a summarised item holds to the
-// first line that does.
-func (p *planner) introductions(used map[string]int) map[string]string {
-	lines := map[string]string{}
-	if len(used) == 0 {
-		return lines
-	}
-	for i := range p.nodes {
-		n := &p.nodes[i]
-		if n.kept || n.kind == transcript.KindOpaque {
-			continue
-		}
-		for name, line := range names(n.text) {
-			if used[name] > 0 && lines[name] == "" {
-				lines[name] = oneLine(line, 140)
-			}
-		}
-	}
-	return lines
-}
-
-// names yields each identifier in s that is long and composed enough to be a name
-// somebody chose, with its line.
-func names(s string) iter.Seq2[string, string] {
-	return func(yield func(name, line string) bool) {
-		for line := range strings.Lines(s) {
-			if len(line) > 2_000 {
-				continue
-			}
-			for word := range strings.FieldsFuncSeq(line, notInWord) {
-				if len(word) >= 8 && len(word) <= 60 && isComposed(word) && !yield(word, line) {
-					return
-				}
-			}
-		}
-	}
-}
-
-func notInWord(r rune) bool {
-	return r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
-}
-
-// isComposed reports camelCase and snake_case words.
-func isComposed(w string) bool {
-	for i := 1; i < len(w); i++ {
-		c, before := w[i], w[i-1]
-		if c == '_' && i < len(w)-1 || c >= 'A' && c <= 'Z' && before >= 'a' && before <= 'z' {
-			return true
-		}
-	}
-	return false
 }

@@ -11,6 +11,7 @@ import (
 type section struct {
 	title string
 	lines []line
+	later []line // to be taken after other sections had their turn
 	taken []line
 }
 
@@ -80,7 +81,7 @@ func (p *planner) writeExtractive(l *ledger, limit int) string {
 	total := limit*4 - utf8.RuneCountInString(head) - utf8.RuneCountInString(closing)
 	names := newPathNames(l.Files)
 	shown := p.shown()
-	users := &section{title: "\n## The user said\n", lines: p.userLines(l)}
+	users, rules := p.userSections(l)
 	edits := &section{title: "\n## Files changed" + names.where() + "\n", lines: newestFirst(editLines(l, names, false))}
 	plan := &section{title: "\n## Plan\n", lines: inOrder(planLines(l.Plan))}
 	fails := &section{title: "\n## Failing, not seen to pass since\n", lines: newestFirst(failLines(l))}
@@ -95,7 +96,7 @@ func (p *planner) writeExtractive(l *ledger, limit int) string {
 
 	left := total
 	spend := func(s *section, share int) { n := min(left, share); left -= n - s.take(n) }
-	spend(users, total*7/10)
+	left = takeUsers(users, rules, left)
 	spend(edits, total*9/10)
 	spend(plan, total*3/20)
 	spend(fails, total/10)
@@ -109,11 +110,34 @@ func (p *planner) writeExtractive(l *ledger, limit int) string {
 
 	var b strings.Builder
 	b.WriteString(head)
-	for _, s := range []*section{carried, users, plan, edits, reads, runs, fails, agent, refs} {
+	for _, s := range []*section{carried, rules, users, plan, edits, reads, runs, fails, agent, refs} {
 		b.WriteString(s.String())
 	}
 	b.WriteString(closing)
 	return b.String()
+}
+
+// userSections are the messages of the user and, of those that are not quoted
+// whole, the rules.
+func (p *planner) userSections(l *ledger) (users, rules *section) {
+	said := p.userLines(l)
+	users = &section{title: "\n## The user said\n", lines: said.whole, later: said.heads}
+	return users, &section{title: "\n## Rules and decisions of the user\n", lines: l.ruleLines(said.quoted, said.short)}
+}
+
+// takeUsers takes of the user's words what fits into n code points, and returns
+// what is left: messages that are owed whole, as far as seven tenths go, then the
+// rules of the others, then their beginnings, again within seven tenths.
+func takeUsers(users, rules *section, n int) int {
+	share := n * 7 / 10
+	spent := share - users.take(share)
+	ruled := n*9/10 - spent
+	spent += ruled - rules.take(ruled)
+	users.lines = users.later
+	if more := share - spent; more > 0 {
+		spent += more - users.take(more)
+	}
+	return n - spent
 }
 
 // enrich replaces the lines of a section by richer ones of the same position, as
@@ -177,7 +201,7 @@ func failLines(l *ledger) []string {
 func runLines(l *ledger, shown map[string]bool) []string {
 	var lines []string
 	for _, r := range slices.Backward(l.Runs) {
-		if !r.Failed && !shown[runKey(r.Command)] {
+		if !r.Failed && !r.Cleared && !shown[runKey(r.Command)] {
 			lines = append(lines, runLine(r))
 		}
 	}

@@ -20,9 +20,8 @@ const (
 func (p *planner) writeFixed(l *ledger, limit int) string {
 	head, closing := opening(VersionFixed)+provenance(l), p.in.Facts.closing()
 	left := limit*4 - utf8.RuneCountInString(head) - utf8.RuneCountInString(closing)
-	users := &section{title: "\n## The user said\n", lines: p.userLines(l)}
-	share := left * 7 / 10
-	left += users.take(share) - share
+	users, rules := p.userSections(l)
+	left = takeUsers(users, rules, left)
 	var previews []string
 	for i := range slices.Backward(p.nodes) {
 		if n := &p.nodes[i]; !n.kept && n.kind != transcript.KindUserMessage {
@@ -31,7 +30,7 @@ func (p *planner) writeFixed(l *ledger, limit int) string {
 	}
 	items := &section{title: "\n## Before, in previews\n", lines: newestFirst(previews)}
 	items.take(min(left, previewTotal))
-	return head + users.String() + items.String() + closing
+	return head + rules.String() + users.String() + items.String() + closing
 }
 
 func preview(n *node) string {
