@@ -80,7 +80,9 @@ func TestWalkThroughOfTheReadmeWorksWordForWord(t *testing.T) {
 	}
 	for _, want := range []string{
 		`"method":"turn/completed"`, // the events were followed to the end of the turn
+		`your message: "High water`, // the answer quotes what was told
 		`use route local`,           // the refusal has its remedy
+		"\n409\n",                   // and its status
 		`"outcome": "completed"`,    // the record
 	} {
 		if !strings.Contains(stdout.String(), want) {
@@ -110,7 +112,7 @@ func checkWalkThrough(t *testing.T, s *server, vars string) {
 	defer func() { mustDo(t, cl.close()) }()
 	var turns api.TurnListResult
 	mustDo(t, cl.call(t.Context(), http.MethodGet, threadPath(value("THREAD"), "/turns"), nil, &turns))
-	if len(turns.Data) != 1 || turns.Data[0].Status != "completed" {
+	if len(turns.Data) != 2 || turns.Data[0].Status != "completed" || turns.Data[1].Status != "completed" {
 		t.Errorf("turns of the first thread: %+v", turns.Data)
 	}
 	var list api.CompactionListResult
