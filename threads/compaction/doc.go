@@ -34,7 +34,9 @@
 //	    bytes whenever it is made again.
 //	I8  Nothing is changed or removed: a boundary only says what to show.
 //	I9  What must survive, survives verbatim: the last user request, user messages
-//	    newest first within a bound, the plan with its statuses, open items.
+//	    that say something, newest first within a bound, the plan with its
+//	    statuses, open items. Rules of the user come next: they are the first facts
+//	    to be kept, and the first to be listed where one does not fit.
 //	I10 No loops: repeating a compaction on an unchanged context does nothing.
 //
 // Of these the package itself guarantees I2, I3, I4, I7, I9 and I10 (Check proves
@@ -48,7 +50,8 @@
 // divided and that what I9 keeps as an item is kept wherever it stands. Each
 // retained item is shown in one of a few forms; a form is chosen by what a token
 // of it is worth at the item's age, at the lowest price at which everything fits
-// (see grade). The facts of all items, retained or not, go to a ledger, which
+// (see grade). Stubs have a part of a small budget at most: the oldest units are
+// summarised instead. The facts of all items, retained or not, go to a ledger, which
 // travels in the checkpoint as JSON and is merged from generation to generation;
 // the text of the checkpoint is written anew from it each time, so nothing is ever
 // a summary of a summary.

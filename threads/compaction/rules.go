@@ -52,7 +52,7 @@ var commands = []string{
 	"keep", "use", "leave", "ensure", "follow", "respect", "stick", "remember", "stop", "refrain", "no", "not", "write", "run", "ask", "prefer",
 	"behalte", "verwende", "benutze", "nutze", "lass", "achte", "halte", "vermeide", "lasse",
 	"usa", "mantén", "mantenga", "evita", "utiliza", "respeta", "no", "deja", "ejecuta",
-	"garde", "gardez", "utilise", "utilisez", "évite", "évitez", "respecte", "ne", "pas",
+	"garde", "gardez", "utilise", "utilisez", "évite", "évitez", "ne", "pas",
 	"usa", "mantieni", "use", "mantenha", "evite", "используй", "используйте", "не",
 	"使用", "保留", "保持", "不", "别", "勿",
 }
@@ -61,7 +61,7 @@ var commands = []string{
 var leadWords = []string{
 	"rule", "constraint", "requirement", "convention", "guideline", "ground rules", "remember", "note that", "conditions", "decisions", "restrictions", "important",
 	"regel", "vorgabe", "bedingung", "anforderung", "wichtig", "beachte",
-	"regla", "norma", "requisito", "restriccion", "restricción", "condicion", "condición", "importante",
+	"regla", "norma", "requisito", "restricci", "condicion", "condición", "importante",
 	"règle", "consigne", "contrainte", "exigence", "regole", "vincoli", "regra", "restriç", "правил", "требован", "важно",
 	"规则", "規則", "要求", "约束", "规定", "注意", "原则", "ルール", "制約", "規約", "규칙", "요구",
 }

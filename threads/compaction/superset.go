@@ -83,7 +83,7 @@ func hasBackground(cmd string) bool {
 // newStep reads one command. A change of folder and an echo are none.
 func newStep(s string) step {
 	var out step
-	for _, w := range strings.Fields(s) {
+	for w := range strings.FieldsSeq(s) {
 		switch {
 		case strings.HasPrefix(w, "2>") || strings.HasPrefix(w, ">") || strings.HasPrefix(w, "&>"):
 		case len(out.words) == 0 && isAssignment(w):
