@@ -31,7 +31,7 @@ var demoQuestions []byte
 // nothing that is looked for; the second one is so tight that something is lost.
 const (
 	demoBudget  = 6_000
-	tightBudget = 4_000
+	tightBudget = 2_000
 )
 
 type demoCmd struct {

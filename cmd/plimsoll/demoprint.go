@@ -248,12 +248,15 @@ func (o *demoOutput) missing(where string, r *compaction.Record) {
 	if r.Checkpoint == nil {
 		return
 	}
-	names := "nothing"
-	if lost := r.Checkpoint.Fidelity.Missing; len(lost) > 0 {
-		names = strings.Join(lost, ", ")
+	lost := []string{"nothing"}
+	if missing := r.Checkpoint.Fidelity.Missing; len(missing) > 0 {
+		lost = nil
+		for _, fact := range missing {
+			lost = append(lost, oneLine(fact, 60))
+		}
 	}
 	o.col = 0
-	o.delta("missing" + where + ": " + names + "\n")
+	o.delta("missing" + where + ": " + strings.Join(lost, " · ") + "\n")
 }
 
 // recordRow is a record as a row of the table.
