@@ -38,11 +38,11 @@ func (h *Hub) flush() error {
 	var mu sync.Mutex
 	var errs []error
 	slots := make(chan struct{}, maxPuts)
-	for thread, t := range h.dirtyThreads() {
+	for thread, u := range h.unsaved() {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			if err := h.flushThread(thread, t); err != nil {
+			if err := h.flushThread(thread, u); err != nil {
 				mu.Lock()
 				errs = append(errs, err)
 				mu.Unlock()
@@ -56,53 +56,62 @@ func (h *Hub) flush() error {
 	return errors.Join(errs...)
 }
 
-func (h *Hub) dirtyThreads() map[string]*texts {
+// unsaved are the texts of a thread that changed.
+type unsaved struct {
+	gate  gate // of the thread's texts
+	items []*openText
+}
+
+func (h *Hub) unsaved() map[string]unsaved {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	dirty := map[string]*texts{}
+	all := map[string]unsaved{}
 	for thread, t := range h.texts {
 		for _, o := range t.items {
 			if o.dirty {
-				dirty[thread] = t
-				break
+				all[thread] = unsaved{t.gate, append(all[thread].items, o)}
 			}
 		}
 	}
-	return dirty
+	return all
 }
 
-// flushThread stores the changed texts of a thread. With the gate held none of
-// them can be closed meanwhile.
-func (h *Hub) flushThread(thread string, t *texts) error {
-	t.gate.enter()
-	defer t.gate.leave()
+// flushThread stores the texts of a thread that changed, each once: what is
+// added meanwhile waits for the next time. With the gate held none of them can
+// end. It does not wait for a commit that ends items: other threads have texts
+// to store too.
+func (h *Hub) flushThread(thread string, u unsaved) error {
+	if !u.gate.tryEnter() {
+		h.kickFlusher() // later
+		return nil
+	}
+	defer u.gate.leave()
 	var errs []error
-	for {
-		o, text := h.takeDirty(thread, t)
-		if o == nil {
-			return errors.Join(errs...)
+	for _, o := range u.items {
+		text, ok := h.takeDirty(thread, o)
+		if !ok {
+			continue
 		}
 		if err := h.journal.PutOpen(context.Background(), thread, OpenText{Item: o.item, Text: text}); err != nil {
 			errs = append(errs, err)
-			defer h.markDirty(o)
+			h.markDirty(o)
 		}
 	}
+	return errors.Join(errs...)
 }
 
-func (h *Hub) takeDirty(thread string, t *texts) (*openText, string) {
+func (h *Hub) takeDirty(thread string, o *openText) (text string, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if _, doubt := h.doubts[thread]; doubt {
 		h.kickFlusher() // later
-		return nil, ""
+		return "", false
 	}
-	for _, o := range t.items {
-		if o.dirty {
-			o.dirty = false
-			return o, string(o.buf[:o.ready])
-		}
+	if !o.dirty {
+		return "", false
 	}
-	return nil, ""
+	o.dirty = false
+	return string(o.buf[:o.ready]), true
 }
 
 func (h *Hub) markDirty(o *openText) {

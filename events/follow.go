@@ -1,7 +1,6 @@
 package events
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -25,13 +24,16 @@ const (
 //
 // An item that is open when following begins and was opened before the cursor
 // is told first, by a repeat of its opening event and one delta from offset 0.
+// If the append that opens it has not returned then, although the cursor is
+// already after it, the repeat comes as soon as it has, which may be after
+// KindLive, and what there is of the text in its turn.
 func (h *Hub) Follow(ctx context.Context, q FollowQuery) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
 		f := &follower{hub: h, thread: q.Thread, beat: q.Heartbeat, yield: yield, page: firstRead}
-		open, err := f.attach(ctx)
+		err := f.join(ctx)
 		if err == nil {
-			defer f.detach()
-			err = f.run(ctx, q.After, open)
+			defer f.quit()
+			err = f.run(ctx, q.After)
 		}
 		if err != nil && ctx.Err() == nil && !errors.Is(err, errStop) {
 			f.fail(err)
@@ -80,113 +82,27 @@ type follower struct {
 
 	stream *stream
 	cursor Cursor
+	start  int64 // where it began
 	target int64 // where the backlog ends
 	live   bool
 	page   int // how many events to read next
 	items  []sentText
+	late   int  // how many of the stream's late texts it looked at
 	quiet  bool // nothing was delivered since the heartbeat timer was set
 }
 
 // A sentText is an item whose opening was delivered and whose closing was not.
 type sentText struct {
 	opened *Event
+	text   *openText // nil until it is known
 	item   string
 	offset int
 }
 
-// attach registers the follower at a moment at which everything committed is
-// published. It returns the items that are open then, oldest first.
-func (f *follower) attach(ctx context.Context) (open []sentText, err error) {
-	h := f.hub
-	h.commits.Lock()
-	defer h.commits.Unlock()
-	if f.stream, err = h.join(ctx, f.thread); err != nil {
-		return nil, err
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	f.target = f.stream.head
-	if f.thread != "" {
-		return appendOpen(nil, h.texts[f.thread]), nil
-	}
-	for _, t := range h.texts {
-		open = appendOpen(open, t)
-	}
-	slices.SortFunc(open, func(a, b sentText) int { return cmp.Compare(a.opened.Pos, b.opened.Pos) })
-	return open, nil
-}
+func sentOf(o *openText) sentText { return sentText{opened: &o.opened, text: o, item: o.item} }
 
-func appendOpen(open []sentText, t *texts) []sentText {
-	if t != nil {
-		for _, o := range t.items {
-			open = append(open, sentText{opened: &o.opened, item: o.item})
-		}
-	}
-	return open
-}
-
-// join returns the stream of a thread with one more follower, asking the
-// journal if it had none. The caller holds h.commits for writing, so that
-// nothing is published meanwhile.
-func (h *Hub) join(ctx context.Context, thread string) (*stream, error) {
-	if s := h.joinLive(thread); s != nil {
-		return s, nil
-	}
-	s := &stream{refs: 1}
-	if thread == "" {
-		_, head, err := h.bounds(ctx)
-		if err != nil {
-			return nil, err
-		}
-		s.id, s.head = h.journal.ID(), head
-	} else {
-		info, err := h.journal.Info(ctx, thread)
-		if err != nil {
-			return nil, err
-		}
-		s.id, s.head, s.ended = info.JournalID, info.Head, info.Deleted
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.streams[thread] = s
-	return s, nil
-}
-
-func (h *Hub) joinLive(thread string) *stream {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	s := h.streams[thread]
-	if s != nil {
-		s.refs++
-	}
-	return s
-}
-
-func (f *follower) detach() {
-	h := f.hub
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if f.stream.refs--; f.stream.refs == 0 {
-		delete(h.streams, f.thread)
-	}
-}
-
-func (f *follower) run(ctx context.Context, after *Cursor, open []sentText) error {
-	f.cursor = Cursor{Journal: f.stream.id}
-	if after != nil {
-		if after.Journal != f.stream.id {
-			return f.reset(ctx, &Reset{Reason: ResetJournalChanged})
-		}
-		f.cursor = *after
-	}
-	first, err := f.check(ctx)
-	if err != nil {
-		return err
-	}
-	if err := f.repeat(open); err != nil {
-		return err
-	}
-	if err := f.deliver(first); err != nil {
+func (f *follower) run(ctx context.Context, after *Cursor) error {
+	if err := f.begin(ctx, after); err != nil {
 		return err
 	}
 	var timer *time.Timer
@@ -205,14 +121,6 @@ func (f *follower) run(ctx context.Context, after *Cursor, open []sentText) erro
 	}
 }
 
-// check reads once if only that can tell whether the cursor is served.
-func (f *follower) check(ctx context.Context) ([]entry, error) {
-	if f.cursor.N == f.target {
-		return nil, nil
-	}
-	return f.read(ctx)
-}
-
 // step delivers what there is, or returns what to wait for.
 //
 //go:noinline
@@ -221,6 +129,9 @@ func (f *follower) step(ctx context.Context) (<-chan struct{}, error) {
 		return nil, err
 	}
 	v := f.look()
+	if len(v.late) > 0 {
+		return nil, f.repeat(v.late)
+	}
 	if f.cursor.N >= f.target && f.cursor.N < v.head {
 		// The backlog is over, although there is more already.
 		if err := f.goLive(); err != nil {
@@ -231,14 +142,7 @@ func (f *follower) step(ctx context.Context) (<-chan struct{}, error) {
 	case len(v.entries) > 0:
 		return nil, f.deliver(v.entries)
 	case v.behind:
-		entries, err := f.read(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if len(entries) == 0 {
-			f.cursor.N = v.head // what was there is deleted
-		}
-		return nil, f.deliver(entries)
+		return nil, f.catchUp(ctx, v.head)
 	}
 	for _, d := range v.deltas {
 		if err := f.send(Message{Kind: KindDelta, Delta: d.delta()}); err != nil {
@@ -252,6 +156,26 @@ func (f *follower) step(ctx context.Context) (<-chan struct{}, error) {
 		return nil, errStop
 	}
 	return v.changed, nil
+}
+
+// catchUp delivers the next page of the journal; head was published.
+func (f *follower) catchUp(ctx context.Context, head int64) error {
+	entries, err := f.read(ctx)
+	if err != nil {
+		return err
+	}
+	if len(entries) == 0 {
+		f.cursor.N = head // what was there is deleted
+	}
+	// The page may have the end of an item whose opening was published while it
+	// was read, which must be told before.
+	f.hub.mu.Lock()
+	late := f.latecomers()
+	f.hub.mu.Unlock()
+	if err := f.repeat(late); err != nil {
+		return err
+	}
+	return f.deliver(entries)
 }
 
 func (f *follower) over(ctx context.Context) error {
@@ -269,7 +193,8 @@ type view struct {
 	entries []entry // next, if they are at hand
 	behind  bool    // there are events that are not
 	head    int64
-	deltas  []piece // if there is nothing else
+	late    []sentText // to be repeated, if any, and nothing else
+	deltas  []piece    // if there is nothing else
 	ended   bool
 }
 
@@ -287,13 +212,18 @@ func (f *follower) look() view {
 	h, s := f.hub, f.stream
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	v := view{changed: s.changed(), head: s.head}
+	v := view{changed: s.changed(), head: s.head, late: f.latecomers()}
+	if len(v.late) > 0 {
+		return v
+	}
 	if f.cursor.N < s.head {
 		var ok bool
 		v.entries, ok = s.tail.after(f.cursor.N, readLimit)
 		v.behind = !ok
 		return v
 	}
+	// Whatever ended an item is delivered; if that was no event, nothing comes.
+	f.items = slices.DeleteFunc(f.items, func(it sentText) bool { return it.text != nil && it.text.ended })
 	v.deltas = f.pieces()
 	v.ended = s.ended
 	return v
@@ -304,8 +234,11 @@ func (f *follower) look() view {
 func (f *follower) pieces() (out []piece) {
 	for i := range f.items {
 		it := &f.items[i]
-		o := f.hub.find(it.opened.Thread, it.item)
-		if o == nil || o.opened.Seq != it.opened.Seq || o.ready <= it.offset {
+		if o := f.hub.find(it.opened.Thread, it.item); it.text == nil && o != nil && o.opened.Seq == it.opened.Seq {
+			it.text = o
+		}
+		o := it.text
+		if o == nil || o.ready <= it.offset {
 			continue
 		}
 		out = append(out, piece{*it, o.buf[it.offset:o.ready:o.ready]})
@@ -352,23 +285,23 @@ func (f *follower) reset(ctx context.Context, r *Reset) error {
 		}
 		oldest = info.Oldest - 1
 	}
-	f.cursor = Cursor{f.stream.id, oldest}
+	f.cursor.N = oldest
 	if err := f.send(Message{Kind: KindReset, Reset: &Reset{Reason: r.Reason, Oldest: oldest}}); err != nil {
 		return err
 	}
 	return errStop
 }
 
-// repeat tells the items that were opened before the cursor and are open.
+// repeat tells items that were opened before the cursor and are open.
 func (f *follower) repeat(open []sentText) error {
 	for _, o := range open {
-		if f.position(o.opened) > f.cursor.N {
-			continue
-		}
 		if err := f.send(Message{Kind: KindEvent, Event: *o.opened, Repeat: true}); err != nil {
 			return err
 		}
 		f.items = append(f.items, o)
+		if f.live {
+			continue // what is not delivered yet comes before the text
+		}
 		f.hub.mu.Lock()
 		pieces := f.pieces()
 		f.hub.mu.Unlock()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -106,6 +105,29 @@ func TestOpenTextIsStoredAtMostFourTimesASecond(t *testing.T) {
 		}
 		if got := h.stored("a"); got != "i="+total["i"]+" j="+total["j"] {
 			t.Errorf("stored %d bytes", len(got))
+		}
+	})
+}
+
+// A text that grows while it is being stored, however long that takes, is stored
+// once per interval too, and does not keep the end of another waiting.
+func TestTextThatGrowsWhileItIsStoredWaitsForTheNextTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &watched{Journal: mem.New(), delay: 10 * time.Millisecond}
+		h := newHub(t, w)
+		h.add("a", event("opens", "i", ""), event("opens", "j", ""))
+		h.extend("a", "j", "text")
+		for range 1000 { // a delta every millisecond
+			h.extend("a", "i", "x")
+			time.Sleep(time.Millisecond)
+		}
+		if n := len(w.stores()); n < 4 || n > 5 {
+			t.Fatalf("stored %d times", n)
+		}
+		start := time.Now()
+		h.add("a", event("closes", "j", "text"))
+		if took := time.Since(start); took > 20*time.Millisecond {
+			t.Fatalf("the end of a text took %v", took)
 		}
 	})
 }
@@ -261,47 +283,112 @@ func TestRefusedAppendIsNeverSeen(t *testing.T) {
 	})
 }
 
-// A slow journal has committed an append before it says so.
-type slowToSay struct {
-	*mem.Journal
-	committed, say chan struct{}
-}
-
-func (s *slowToSay) Append(ctx context.Context, a events.Append) (int64, error) {
-	head, err := s.Journal.Append(ctx, a)
-	if a.Expect > 0 {
-		close(s.committed)
-		<-s.say
-	}
-	return head, err
-}
-
-// Who subscribes at a cursor that the hub has not published yet is told of the
-// item that opened there, and gets its text.
-func TestSubscribingBetweenCommitAndPublication(t *testing.T) {
-	j := &slowToSay{mem.New(), make(chan struct{}), make(chan struct{})}
-	h := newHub(t, j)
-	h.add("a", note("1"))
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	wg.Go(func() {
-		h.add("a", event("opens", "i", ""))
-		h.extend("a", "i", "text")
+// An item that an append lists as closed is over, whether it has any text or
+// not: it takes no more, nobody is told of it, and nothing of it is stored.
+func TestListedAsClosedEndsAnItem(t *testing.T) {
+	both(t, func(t *testing.T, h *hub) {
+		h.add("a", event("opens", "empty", ""), event("opens", "cut", ""), event("opens", "full", ""), event("opens", "kept", ""))
+		h.extend("a", "cut", "\xe4\xbd") // less than a rune
+		h.extend("a", "full", "text")
+		live := h.listen(events.FollowQuery{Thread: "a", After: h.at("a")})
+		h.expect(live, "repeat a/1 opens empty", "repeat a/2 opens cut", "repeat a/3 opens full", "a/3 full[0]+text", "repeat a/4 opens kept", "live")
+		h.addClosing("a", "empty", "cut", "full", "never opened")
+		h.checkEnded("a", "kept", "empty", "cut", "full")
+		h.extend("a", "kept", "goes on")
+		h.expect(live, "a/5 note over", "a/4 kept[0]+goes on")
+		same(t, "at the head", h.until(events.FollowQuery{Thread: "a", After: h.at("a")}, toLive), "repeat a/4 opens kept", "a/4 kept[0]+goes on", "live")
+		h.addClosing("a", "kept")
+		h.checkEnded("a", "", "kept")
+		same(t, "at the head, again", h.until(events.FollowQuery{Thread: "a", After: h.at("a")}, toLive), "live")
+		h.checkStored("a", "")
 	})
-	<-j.committed
-	info, err := j.Info(t.Context(), "a")
+}
+
+// checkStored checks which texts the hub leaves behind.
+func (h *hub) checkStored(thread, want string) {
+	h.t.Helper()
+	if err := h.Hub.Close(); err != nil { // stores what is open
+		h.t.Fatal(err)
+	}
+	if got := h.stored(thread); got != want {
+		h.t.Fatalf("stored %q, want %q", got, want)
+	}
+}
+
+// Text that a follower did not get before its item ended is not told after.
+func TestNoTextComesAfterTheEndOfItsItem(t *testing.T) {
+	both(t, func(t *testing.T, h *hub) {
+		h.add("a", event("opens", "i", ""), event("opens", "j", ""))
+		got := h.until(events.FollowQuery{Thread: "a"}, func(n int, m events.Message) bool {
+			switch n {
+			case 3: // live
+				h.extend("a", "i", "text")
+				h.addClosing("a", "i")
+			case 4:
+				h.extend("a", "j", "other")
+			}
+			return n < 5
+		})
+		same(t, "messages", got, "a/1 opens i", "a/2 opens j", "live", "a/3 note over", "a/2 j[0]+other")
+	})
+}
+
+// It is over also if the append said that it failed but is there, and goes on
+// if it is not.
+func TestListedAsClosedByAnAppendOfUnknownOutcome(t *testing.T) {
+	broken := errors.New("broken")
+	for _, persist := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			j := mem.New()
+			h := newHub(t, j)
+			h.add("a", event("opens", "empty", ""), event("opens", "full", ""))
+			h.extend("a", "full", "text")
+			time.Sleep(time.Second)
+			j.FailNext(broken, persist)
+			_, err := h.Append(t.Context(), events.Append{
+				Thread: "a", Expect: 2, Events: []events.Event{note("over")}, Closed: []string{"empty", "full"},
+			})
+			if !errors.Is(err, broken) {
+				t.Fatal(err)
+			}
+			if h.heads["a"] = h.at("a").N; h.heads["a"] == 2 {
+				h.extend("a", "empty", "goes on")
+				h.addClosing("a", "empty", "full")
+			}
+			h.checkEnded("a", "", "empty", "full")
+			time.Sleep(time.Second)
+			if got := h.stored("a"); got != "" {
+				t.Fatalf("persist %v: stored %q", persist, got)
+			}
+			same(t, "at the head", h.until(events.FollowQuery{Thread: "a", After: h.at("a")}, toLive), "live")
+		})
+	}
+}
+
+func (h *hub) addClosing(thread string, items ...string) {
+	h.t.Helper()
+	head, err := h.Append(context.Background(), events.Append{
+		Thread: thread, Expect: h.heads[thread], Events: []events.Event{note("over")}, Closed: items,
+	})
 	if err != nil {
-		t.Fatal(err)
+		h.t.Fatal(err)
 	}
-	wg.Go(func() {
-		for range 10_000 { // let the follower come as far as it can
-			runtime.Gosched()
+	h.heads[thread] = head
+}
+
+// checkEnded checks that items take no text and that only open ones are open.
+func (h *hub) checkEnded(thread, open string, ended ...string) {
+	h.t.Helper()
+	var names []string
+	for _, o := range h.OpenTexts(thread) {
+		names = append(names, o.Item)
+	}
+	if got := strings.Join(names, " "); got != open {
+		h.t.Fatalf("open: %q, want %q", got, open)
+	}
+	for _, item := range ended {
+		if _, err := h.Extend(thread, item, "x"); !errors.Is(err, events.ErrNotFound) {
+			h.t.Fatalf("%s takes text: %v", item, err)
 		}
-		close(j.say)
-	})
-	got := strings.Join(h.until(events.FollowQuery{Thread: "a", After: &events.Cursor{Journal: info.JournalID, N: 2}},
-		func(_ int, m events.Message) bool { return m.Kind != events.KindDelta }), "; ")
-	if got != "repeat a/2 opens i; a/2 i[0]+text" && got != "repeat a/2 opens i; live; a/2 i[0]+text" {
-		t.Fatalf("messages: %s", got)
 	}
 }

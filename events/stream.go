@@ -1,5 +1,7 @@
 package events
 
+import "slices"
+
 // An entry is an event with what it does to a text.
 type entry struct {
 	Event
@@ -18,6 +20,28 @@ type stream struct {
 	ended  bool   // the thread was deleted
 	tail   tail
 	signal chan struct{}
+
+	start int64      // the furthest that one of the followers began at
+	late  []lateText // see opens
+	lates int        // how many there ever were
+}
+
+// A lateText is an item whose opening was published after someone began to
+// follow at a cursor that is not before it: the journal had it already.
+type lateText struct {
+	n    int // counts them
+	text *openText
+}
+
+// opens notes the opening of an item if a follower began after it and so will
+// not come across it.
+func (s *stream) opens(o *openText, pos int64) {
+	if pos > s.start {
+		return
+	}
+	s.late = slices.DeleteFunc(s.late, func(l lateText) bool { return l.text.ended })
+	s.lates++
+	s.late = append(s.late, lateText{s.lates, o})
 }
 
 // changed returns a channel that is closed at the next change. A follower
