@@ -30,7 +30,7 @@ func (s *Server) contextRead(ctx context.Context, p *ContextReadParams) (*Contex
 	rest := c.Entries[at:min(total, at+cmp.Or(p.Limit, maxPage))]
 	size := 0
 	for i, e := range rest {
-		entry := wireEntry(e)
+		entry := ContextEntryOf(e)
 		if size += len(entry.Text); size > s.caps.PageBytes && i > 0 {
 			break
 		}

@@ -99,7 +99,8 @@ func wireTool(t adapters.ToolSpec) ContextTool {
 	return ContextTool{Name: t.Name, Description: t.Description, Schema: rawJSON(t.Schema)}
 }
 
-func wireEntry(e transcript.Entry) ContextEntry {
+// ContextEntryOf is an entry of a context as clients see it.
+func ContextEntryOf(e transcript.Entry) ContextEntry {
 	w := ContextEntry{
 		ItemID: string(e.Item.ID), TurnID: string(e.Item.Turn), Kind: e.Item.Body.Kind(), Form: e.Form,
 		Text: transcript.Text(e.Item.Body), Tokens: transcript.Tokens(e.Item.Body),

@@ -421,7 +421,16 @@ func oneOf(field, v string, allowed ...string) (string, error) {
 // empty, after a cursor (nil: from the beginning), and then live, until ctx is
 // done or the consumer stops. See events.Hub.
 func (s *Service) Follow(ctx context.Context, thread transcript.ThreadID, after *events.Cursor, heartbeat time.Duration) iter.Seq2[events.Message, error] {
-	return s.hub.Follow(ctx, events.FollowQuery{Thread: string(thread), After: after, Heartbeat: heartbeat})
+	return func(yield func(events.Message, error) bool) {
+		for m, err := range s.hub.Follow(ctx, events.FollowQuery{Thread: string(thread), After: after, Heartbeat: heartbeat}) {
+			if errors.Is(err, events.ErrNotFound) {
+				err = fault.Wrap(fault.NotFound, err, "thread %s does not exist", thread)
+			}
+			if !yield(m, err) {
+				return
+			}
+		}
+	}
 }
 
 // textOf tells the hub which events open and close an item whose text is

@@ -110,24 +110,7 @@ func fileContext(done *fileCompaction) contextJSON {
 		out.Epoch++
 	}
 	for _, e := range done.entries {
-		out.Entries = append(out.Entries, contextEntry(e))
-	}
-	return out
-}
-
-// contextEntry is an entry as the API shows it.
-func contextEntry(e transcript.Entry) api.ContextEntry {
-	body := e.Item.Body
-	out := api.ContextEntry{
-		ItemID: string(e.Item.ID), TurnID: string(e.Item.Turn), Kind: body.Kind(), Form: e.Form,
-		Text: transcript.Text(body), Tokens: transcript.Tokens(body),
-	}
-	switch b := body.(type) {
-	case transcript.ToolCall:
-		out.CallID = optional(string(b.CallID))
-	case transcript.ToolResult:
-		out.CallID = optional(string(b.CallID))
-	default: // no other body belongs to a call
+		out.Entries = append(out.Entries, api.ContextEntryOf(e))
 	}
 	return out
 }

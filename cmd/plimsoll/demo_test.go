@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/plimsoll-dev/plimsoll/api"
 	"github.com/plimsoll-dev/plimsoll/threads/compaction"
 )
 
@@ -46,7 +47,7 @@ func TestBundledQuestionsHaveTheirFactsInTheSession(t *testing.T) {
 	mustDo(t, err)
 	var text strings.Builder
 	for _, e := range done.entries {
-		text.WriteString(contextEntry(e).Text + "\n")
+		text.WriteString(api.ContextEntryOf(e).Text + "\n")
 	}
 	for _, q := range questions {
 		if q.Question == "" || len(q.Facts) == 0 {
