@@ -33,7 +33,7 @@ func TestAStreamTooManyIsToldSo(t *testing.T) {
 		for _, at := range []string{target, "/v1/events"} {
 			a := d.do("GET", at, "", header("Accept", sseType))
 			var p Problem
-			if d.into(a, 429, &p); p.Code != fault.Overloaded || a.header.Get("Retry-After") == "" || !strings.Contains(p.Detail, "2 streams") {
+			if d.into(a, 429, &p); p.Code != fault.Overloaded || a.header.Get("Retry-After") != "5" || !strings.Contains(p.Detail, "2 streams") {
 				t.Errorf("%s: %v %+v", at, a.header, p)
 			}
 		}
@@ -131,6 +131,7 @@ func (d *door) beside(pageBytes int) *door {
 func full(t *testing.T) (d *door, thread string, turns []string) {
 	t.Helper()
 	d = open(t)
+	d.newThread("offline") // so that no position among all threads is one in the thread
 	thread = d.newThread("offline")
 	for i := range 4 {
 		text := fmt.Sprintf("Which ship is number %d? %s", i, strings.Repeat("The harbour has many ships. ", 40*i+1))

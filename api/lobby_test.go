@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -38,7 +39,8 @@ func TestAConnectionTooManyIsToldSo(t *testing.T) {
 		one := d.sit()
 		d.sit()
 		start := time.Now()
-		for i, wait := range []time.Duration{time.Second, 0, 0} { // the first one waits for those behind it too
+		for i := range standingRoom + 3 { // who was told makes room
+			wait := map[int]time.Duration{0: time.Second}[i] // the first one waits for those behind it too
 			c := d.dialRaw()
 			sent := send(c, rawHealth)
 			status, closes, body := readAnswer(t, c)
@@ -213,5 +215,40 @@ func TestALobbyHandsOnTheErrorOfItsListener(t *testing.T) {
 	}
 	if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A connection that finds no place is closed with its lobby, whether it waits for a
+// seat or for room to stand.
+func TestAClosedLobbyKeepsNobody(t *testing.T) {
+	for name, wait := range map[string]time.Duration{"a seat": time.Hour, "room": 0} {
+		synctest.Test(t, func(t *testing.T) {
+			ln := newMemListener()
+			l := newLobby(ln, 1, wait)
+			for l.seats.take() || l.stands.take() {
+			}
+			accepted := make(chan error, 1)
+			go func() {
+				_, err := l.Accept()
+				accepted <- err
+			}()
+			c, err := ln.dial(t.Context(), "", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			time.Sleep(time.Second)
+			synctest.Wait()
+			start := time.Now()
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-accepted; !errors.Is(err, net.ErrClosed) || time.Since(start) > 0 {
+				t.Errorf("waiting for %s: %v after %v", name, err, time.Since(start))
+			}
+			if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+				t.Errorf("waiting for %s: read: %v", name, err)
+			}
+		})
 	}
 }
