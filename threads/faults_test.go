@@ -471,6 +471,41 @@ func TestEventsOfAnImportedExportKeepTheirTimes(t *testing.T) {
 	}
 }
 
+// unlisted is a provider that does not list its models.
+type unlisted struct {
+	adapters.Adapter
+	answer chan struct{} // closed when it does
+}
+
+func (u unlisted) Models(context.Context) ([]adapters.ModelInfo, error) {
+	<-u.answer // not even when its time is over
+	return nil, errors.New("no answer")
+}
+
+func TestProviderThatListsNothingDelaysTheStartByAFixedTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answer := make(chan struct{})
+		began := time.Now()
+		b := newBench(t, func(c *threads.Config) {
+			for _, name := range []string{"slow", "slower"} {
+				c.Providers = append(c.Providers, threads.Provider{Name: name, Kind: "puppet", Adapter: unlisted{c.Providers[0].Adapter, answer}})
+			}
+		})
+		if took := time.Since(began); took != 5*time.Second {
+			t.Errorf("the start took %v, want 5s", took)
+		}
+		infos := b.svc.Providers(t.Context())
+		if len(infos) != 3 || len(infos[0].Models) != 1 || len(infos[1].Models) != 0 {
+			t.Errorf("providers %+v", infos)
+		}
+		read, err := b.svc.CreateThread(t.Context(), threads.CreateParams{Settings: threads.Settings{Provider: "slow", Model: "any"}})
+		if err != nil || read.Thread.Load.Window != 0 {
+			t.Errorf("a thread of an unlisted model: %+v, %v", read.Thread, err)
+		}
+		close(answer)
+	})
+}
+
 func TestRelativeFolderIsRefused(t *testing.T) {
 	b := newBench(t)
 	_, err := b.svc.CreateThread(t.Context(), threads.CreateParams{Settings: threads.Settings{Cwd: "here"}})

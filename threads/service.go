@@ -109,8 +109,12 @@ func (s *Service) listModels(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	answers := make(chan struct{}, len(s.cfg.Providers))
+	s.mu.Lock()
 	for _, p := range s.cfg.Providers {
 		s.catalog[p.Name] = &models{asking: true}
+	}
+	s.mu.Unlock()
+	for _, p := range s.cfg.Providers {
 		go func() {
 			s.askModels(ctx, p)
 			answers <- struct{}{}
