@@ -27,7 +27,6 @@ func (f *follower) join(ctx context.Context) error {
 	defer h.mu.Unlock()
 	s := f.stream
 	s.id, s.head, s.ended = id, max(s.head, head), s.ended || deleted
-	s.wake() // who joined at the same time may have found less
 	f.cursor.Journal, f.target = s.id, s.head
 	return nil
 }

@@ -1,5 +1,6 @@
 // Command journal measures what the journal costs beside bare SQLite, what
-// group commit gains, and what an idle follower holds. It prints a table.
+// group commit gains, how long an import holds up others, and what an idle
+// follower holds. It prints a table.
 package main
 
 import (
@@ -54,6 +55,10 @@ func run() error {
 			*m.to = append(*m.to, rate)
 		}
 	}
+	imp, err := besideImport()
+	if err != nil {
+		return err
+	}
 	idle, err := idleFollower()
 	if err != nil {
 		return err
@@ -63,6 +68,9 @@ func run() error {
 	fmt.Printf("%-34s %10.0f /s  %s\n", "raw insert loop", r, spread(raw))
 	fmt.Printf("%-34s %10.0f /s  %s  %.0f %% of raw (target 75 %%)\n", "append, 1 producer", o, spread(one), 100*o/r)
 	fmt.Printf("%-34s %10.0f /s  %s  %.1f x one producer (target 4 x)\n", fmt.Sprintf("append, %d producers", producers), p, spread(many), p/o)
+	fmt.Printf("%-34s %10.0f ms  while one append of %d MiB took %.0f ms\n", "longest append beside an import",
+		imp.append.Seconds()*1e3, importMiB, imp.whole.Seconds()*1e3)
+	fmt.Printf("%-34s %10.0f ms  from subscribing to live\n", "longest subscription beside it", imp.follow.Seconds()*1e3)
 	fmt.Printf("%-34s %10.0f bytes (budget of a whole subscriber: 20,000)\n", "idle follower", idle)
 	return nil
 }

@@ -12,14 +12,11 @@ import (
 
 // PutOpen implements events.Journal.
 func (j *Journal) PutOpen(ctx context.Context, name string, open events.OpenText) error {
-	if err := j.lock(ctx); err != nil {
-		return err
-	}
-	defer j.mu.Unlock()
-	t, err := j.living(name)
+	t, err := j.lockLiving(ctx, name)
 	if err != nil {
 		return err
 	}
+	defer j.mu.Unlock()
 	for i := range t.open {
 		if t.open[i].Item == open.Item {
 			t.open[i] = open
@@ -57,14 +54,11 @@ func (j *Journal) Blob(ctx context.Context, hash string) ([]byte, error) {
 
 // PutSnapshot implements events.Journal.
 func (j *Journal) PutSnapshot(ctx context.Context, name string, s events.Snapshot) error {
-	if err := j.lock(ctx); err != nil {
-		return err
-	}
-	defer j.mu.Unlock()
-	t, err := j.living(name)
+	t, err := j.lockLiving(ctx, name)
 	if err != nil {
 		return err
 	}
+	defer j.mu.Unlock()
 	if s.Seq < 1 || s.Seq > t.info.Head {
 		return fmt.Errorf("%w: snapshot at %d, the head is %d", events.ErrInvalid, s.Seq, t.info.Head)
 	}
@@ -92,14 +86,11 @@ func (j *Journal) Snapshot(ctx context.Context, name string) (events.Snapshot, e
 
 // Trim implements events.Journal.
 func (j *Journal) Trim(ctx context.Context, name string, seq int64) error {
-	if err := j.lock(ctx); err != nil {
-		return err
-	}
-	defer j.mu.Unlock()
-	t, err := j.living(name)
+	t, err := j.lockLiving(ctx, name)
 	if err != nil {
 		return err
 	}
+	defer j.mu.Unlock()
 	if seq < t.info.Oldest {
 		return nil
 	}
@@ -116,14 +107,11 @@ func (j *Journal) Trim(ctx context.Context, name string, seq int64) error {
 
 // Index implements events.Journal.
 func (j *Journal) Index(ctx context.Context, name string, upTo int64, docs []events.Doc) error {
-	if err := j.lock(ctx); err != nil {
-		return err
-	}
-	defer j.mu.Unlock()
-	t, err := j.living(name)
+	t, err := j.lockLiving(ctx, name)
 	if err != nil {
 		return err
 	}
+	defer j.mu.Unlock()
 	if upTo < 0 || upTo > t.info.Head {
 		return fmt.Errorf("%w: index up to %d, the head is %d", events.ErrInvalid, upTo, t.info.Head)
 	}
@@ -140,27 +128,21 @@ func (j *Journal) Index(ctx context.Context, name string, upTo int64, docs []eve
 
 // IndexedTo implements events.Journal.
 func (j *Journal) IndexedTo(ctx context.Context, name string) (int64, error) {
-	if err := j.lock(ctx); err != nil {
-		return 0, err
-	}
-	defer j.mu.Unlock()
-	t, err := j.find(name)
+	t, err := j.lockThread(ctx, name)
 	if err != nil {
 		return 0, err
 	}
+	defer j.mu.Unlock()
 	return t.indexed, nil
 }
 
 // Search implements events.Journal.
 func (j *Journal) Search(ctx context.Context, name, query string, limit int) ([]events.Hit, error) {
-	if err := j.lock(ctx); err != nil {
-		return nil, err
-	}
-	defer j.mu.Unlock()
-	t, err := j.find(name)
+	t, err := j.lockThread(ctx, name)
 	if err != nil {
 		return nil, err
 	}
+	defer j.mu.Unlock()
 	terms := events.QueryTerms(query)
 	var docs []events.Doc
 	var matches []events.Match

@@ -69,6 +69,30 @@ func (j *Journal) lock(ctx context.Context) error {
 	return nil
 }
 
+// lockThread takes the lock and returns a thread that exists, deleted or not. If
+// it fails, the lock is not held.
+func (j *Journal) lockThread(ctx context.Context, name string) (*thread, error) {
+	if err := j.lock(ctx); err != nil {
+		return nil, err
+	}
+	t, ok := j.threads[name]
+	if !ok {
+		j.mu.Unlock()
+		return nil, fmt.Errorf("thread %s: %w", name, events.ErrNotFound)
+	}
+	return t, nil
+}
+
+// lockLiving is lockThread for a thread that things can be kept beside.
+func (j *Journal) lockLiving(ctx context.Context, name string) (*thread, error) {
+	t, err := j.lockThread(ctx, name)
+	if err == nil && t.info.Deleted {
+		j.mu.Unlock()
+		return nil, fmt.Errorf("thread %s: %w", name, events.ErrNotFound)
+	}
+	return t, err
+}
+
 // ID implements events.Journal.
 func (j *Journal) ID() string { return j.id }
 
@@ -169,34 +193,13 @@ func (j *Journal) empty(t *thread) {
 	}
 }
 
-// find returns a thread that exists, deleted or not.
-func (j *Journal) find(name string) (*thread, error) {
-	t, ok := j.threads[name]
-	if !ok {
-		return nil, fmt.Errorf("thread %s: %w", name, events.ErrNotFound)
-	}
-	return t, nil
-}
-
-// living returns a thread that things can be kept beside.
-func (j *Journal) living(name string) (*thread, error) {
-	t, err := j.find(name)
-	if err == nil && t.info.Deleted {
-		return nil, fmt.Errorf("thread %s: %w", name, events.ErrNotFound)
-	}
-	return t, err
-}
-
 // Info implements events.Journal.
 func (j *Journal) Info(ctx context.Context, name string) (events.ThreadInfo, error) {
-	if err := j.lock(ctx); err != nil {
-		return events.ThreadInfo{}, err
-	}
-	defer j.mu.Unlock()
-	t, err := j.find(name)
+	t, err := j.lockThread(ctx, name)
 	if err != nil {
 		return events.ThreadInfo{}, err
 	}
+	defer j.mu.Unlock()
 	return infoOf(t), nil
 }
 
@@ -227,14 +230,11 @@ func (j *Journal) List(ctx context.Context, q events.ListQuery) ([]events.Thread
 
 // Read implements events.Journal.
 func (j *Journal) Read(ctx context.Context, name string, after int64, limit int) ([]events.Event, error) {
-	if err := j.lock(ctx); err != nil {
-		return nil, err
-	}
-	defer j.mu.Unlock()
-	t, err := j.find(name)
+	t, err := j.lockThread(ctx, name)
 	if err != nil {
 		return nil, err
 	}
+	defer j.mu.Unlock()
 	switch {
 	case after > t.info.Head:
 		return nil, &events.Reset{Reason: events.ResetAhead, Oldest: t.info.Oldest - 1}

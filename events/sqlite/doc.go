@@ -6,6 +6,8 @@
 //     to disk (WAL, synchronous=FULL): kill -9 and power loss keep it.
 //   - One goroutine writes. What queues up while a commit syncs shares the next
 //     commit; if one of a shared commit fails, the others are done without it.
+//     Commits follow one another: a write waits for the one before, of whatever
+//     thread, as long as that takes to write (bench/journal measures it).
 //   - Readers never block the writer nor each other, and no read keeps the log
 //     from being folded back for longer than one page of results takes.
 //   - One process owns the file, by a lock on "<path>.lock" that dies with the
