@@ -20,7 +20,7 @@ func sessionOf(items, chars int) []transcript.Entry {
 			entries = append(entries, withID(fmt.Sprintf("u%d", i), turn, transcript.UserMessage{Content: transcript.TextParts("Please fix " + filler(i, 80))}))
 		}
 		id := transcript.CallID(fmt.Sprint(i))
-		args := fmt.Sprintf(`{"file_path":"/work/app/pkg%d/file%d.go","old_string":%q,"new_string":%q}`, i%7, i%50, filler(i, chars/4), "func Do() {\n"+filler(i, chars/4))
+		args := fmt.Sprintf(`{"file_path":"/code/app/pkg%d/file%d.go","old_string":%q,"new_string":%q}`, i%7, i%50, filler(i, chars/4), "func Do() {\n"+filler(i, chars/4))
 		name := []string{"Read", "Edit", "Bash"}[i%3]
 		if name == "Bash" {
 			args = fmt.Sprintf(`{"command":"go test ./pkg%d/..."}`, i%7)

@@ -47,25 +47,25 @@ Write at 0x00c000124a20 by goroutine 19:
   runtime.mapdelete_faststr()
       /usr/local/go/src/internal/runtime/maps/runtime_faststr_swiss.go:388 +0x0
   harbour.example/api/internal/berth.(*Assigner).book()
-      /work/harbour-api/internal/berth/assign.go:172 +0x4c5
+      /code/harbour-api/internal/berth/assign.go:172 +0x4c5
   harbour.example/api/internal/berth.(*Assigner).AssignTo()
-      /work/harbour-api/internal/berth/assign.go:115 +0x58f
+      /code/harbour-api/internal/berth/assign.go:115 +0x58f
   harbour.example/api/internal/berth_test.TestOneWindowGoesToOneShip.func1()
-      /work/harbour-api/internal/berth/race_test.go:27 +0x1b4
+      /code/harbour-api/internal/berth/race_test.go:27 +0x1b4
 
 Previous read at 0x00c000124a20 by goroutine 23:
   runtime.mapaccess2_faststr()
       /usr/local/go/src/internal/runtime/maps/runtime_faststr_swiss.go:162 +0x0
   harbour.example/api/internal/berth.(*Assigner).free()
-      /work/harbour-api/internal/berth/assign.go:151 +0x8e
+      /code/harbour-api/internal/berth/assign.go:151 +0x8e
   harbour.example/api/internal/berth.(*Assigner).AssignTo()
-      /work/harbour-api/internal/berth/assign.go:108 +0x3fa
+      /code/harbour-api/internal/berth/assign.go:108 +0x3fa
   harbour.example/api/internal/berth_test.TestOneWindowGoesToOneShip.func1()
-      /work/harbour-api/internal/berth/race_test.go:27 +0x1b4
+      /code/harbour-api/internal/berth/race_test.go:27 +0x1b4
 
 Goroutine 19 (running) created at:
   harbour.example/api/internal/berth_test.TestOneWindowGoesToOneShip()
-      /work/harbour-api/internal/berth/race_test.go:24 +0x1ee
+      /code/harbour-api/internal/berth/race_test.go:24 +0x1ee
 ==================`
 
 // reproduce: a concurrent test that fails, and the evidence of the incident.

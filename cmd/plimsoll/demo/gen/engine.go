@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	root      = "/work/harbour-api"
+	root      = "/code/harbour-api"
 	sessionID = "7d1f3c52-9b0e-4c1b-8a55-2f60c8b1e7a4"
 	model     = "claude-sonnet-4-5-20250929"
 )
