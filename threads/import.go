@@ -88,9 +88,7 @@ func (s *Service) imported(file *importer.Session, settings Settings) (createThr
 		Settings: settings, Name: file.Title, CreatedAt: transcript.Millis(s.now()),
 		Imported: &Imported{Source: file.Source, SourceID: file.SourceID, Hash: file.Hash, Warnings: len(file.Warnings)},
 	}}
-	for _, hash := range slices.Sorted(maps.Keys(file.Blobs)) {
-		c.blobs = append(c.blobs, events.Blob{Hash: hash, Data: file.Blobs[hash]})
-	}
+	c.blobs = blobsOf(file)
 	h := history{t: t, turns: map[transcript.TurnID]transcript.Turn{}, calls: map[transcript.CallID]transcript.Item{}, settings: settings}
 	for _, turn := range t.Turns {
 		h.turns[turn.ID] = turn
@@ -104,15 +102,11 @@ func (s *Service) imported(file *importer.Session, settings Settings) (createThr
 func TranscriptOf(file *importer.Session) (transcript.Transcript, error) {
 	t := file.Transcript
 	if file.Events != nil {
-		st := newState("")
-		for i, e := range file.Events {
-			p, err := Decode(events.Event{Seq: int64(i + 1), Type: e.Type, Data: e.Data})
-			if err != nil {
-				return t, fault.Wrap(fault.Invalid, err, "the export cannot be read: event %d is damaged", i+1)
-			}
-			evolve(st, int64(i+1), transcript.FromMillis(e.AtMs), p)
+		payloads, err := decodeExport(file)
+		if err != nil {
+			return t, err
 		}
-		t = st.Transcript
+		t = folded("", payloads).Transcript
 	}
 	t, _ = transcript.AnswerOpenCalls(t)
 	return t, nil
@@ -224,12 +218,12 @@ func (h *history) boundary(b transcript.Boundary, turn transcript.TurnID) {
 // Nothing in it runs: what was open is ended, what waited is dropped.
 func (s *Service) exported(file *importer.Session, settings Settings, p ImportParams) (createThread, error) {
 	var c createThread
+	payloads, err := decodeExport(file)
+	if err != nil {
+		return c, err
+	}
 	for i, e := range file.Events {
-		payload, err := Decode(events.Event{Seq: int64(i + 1), Type: e.Type, Data: e.Data})
-		if err != nil {
-			return c, fault.Wrap(fault.Invalid, err, "the export cannot be read: event %d is damaged", i+1)
-		}
-		payload = withoutKey(payload)
+		payload := withoutKey(payloads[i])
 		c.times = append(c.times, transcript.FromMillis(e.AtMs))
 		if _, ends := payload.(ThreadDeleted); ends {
 			return c, fault.New(fault.Invalid, "the export cannot be read: event %d deletes the thread", i+1)
@@ -249,9 +243,7 @@ func (s *Service) exported(file *importer.Session, settings Settings, p ImportPa
 	if len(file.Events) == 0 {
 		return c, fault.New(fault.Invalid, "the export holds no events")
 	}
-	for _, hash := range slices.Sorted(maps.Keys(file.Blobs)) {
-		c.blobs = append(c.blobs, events.Blob{Hash: hash, Data: file.Blobs[hash]})
-	}
+	c.blobs = blobsOf(file)
 	return c, s.putToRest(&c)
 }
 
@@ -273,6 +265,28 @@ func (s *Service) restart(started ThreadStarted, asked Settings, p ImportParams)
 
 // maxName bounds a thread's name, in code points.
 const maxName = 200
+
+// decodeExport reads the events of this program's own export.
+func decodeExport(file *importer.Session) ([]Payload, error) {
+	payloads := make([]Payload, len(file.Events))
+	for i, e := range file.Events {
+		p, err := Decode(events.Event{Seq: int64(i + 1), Type: e.Type, Data: e.Data})
+		if err != nil {
+			return nil, fault.Wrap(fault.Invalid, err, "the export cannot be read: event %d is damaged", i+1)
+		}
+		payloads[i] = p
+	}
+	return payloads, nil
+}
+
+// blobsOf returns the blobs of a file in a fixed order.
+func blobsOf(file *importer.Session) []events.Blob {
+	var blobs []events.Blob
+	for _, hash := range slices.Sorted(maps.Keys(file.Blobs)) {
+		blobs = append(blobs, events.Blob{Hash: hash, Data: file.Blobs[hash]})
+	}
+	return blobs
+}
 
 // putToRest ends what an imported history leaves open, and refuses one that
 // contradicts itself.
