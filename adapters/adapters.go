@@ -44,6 +44,9 @@ type OpenParams struct {
 	NativeID string // of the session to resume; empty for a new one
 	Model    string
 	Cwd      string
+	// Tools are declared by the clients of the thread and run by them. A model's
+	// session offers them beside its own; Host.Tool runs them.
+	Tools []ToolSpec
 }
 
 // A Session is one thread's conversation with its provider. Run and Compact are
@@ -96,6 +99,13 @@ type ToolSpec struct {
 type TurnInput struct {
 	Turn  transcript.TurnID
 	Input []transcript.Part
+	// Continue says that the turn was begun by another process and only waits for
+	// answers: the calls at the end of Host.Context that have no result are to be
+	// given to Host.Tool again. Only the sessions of a Continuer see it.
+	Continue bool
+	// Approval and Sandbox are the thread's settings for this turn.
+	Approval string // untrusted | on-request | never
+	Sandbox  string // read-only | workspace-write | danger-full-access
 }
 
 // End is how a turn ended without an error.
@@ -115,6 +125,10 @@ type Host interface {
 	// journals the result's, so the session emits neither. Calls of one step may
 	// be run at the same time.
 	Tool(ctx context.Context, call transcript.Item) (transcript.ToolResult, error)
+	// Ask asks the people behind the clients, and waits until one of them answers,
+	// however long that takes and whoever is connected. It fails when ctx is done.
+	// Where the approval policy is never it returns Decline at once.
+	Ask(ctx context.Context, q Question) (Answer, error)
 	// Emit journals updates in one commit and returns when they are durable. A
 	// TextDelta is not journaled and returns at once.
 	Emit(ctx context.Context, updates ...Update) error

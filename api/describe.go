@@ -95,6 +95,14 @@ func Notifications() []NotificationType {
 
 var notifications = []NotificationType{
 	durably[protocol.ThreadStartedParams](threads.ThreadStarted{}),
+	durably[protocol.ThreadNameUpdatedParams](threads.NameUpdated{}),
+	durably[protocol.ThreadArchivedParams](threads.ThreadArchived{}),
+	durably[protocol.ThreadUnarchivedParams](threads.ThreadUnarchived{}),
+	durably[protocol.ThreadSettingsUpdatedParams](threads.SettingsUpdated{}),
+	durably[protocol.ThreadMetadataUpdatedParams](threads.MetadataUpdated{}),
+	durably[protocol.ThreadRevertedParams](threads.ThreadReverted{}),
+	durably[protocol.ServerRequestCreatedParams](threads.RequestCreated{}),
+	durably[protocol.ServerRequestResolvedParams](threads.RequestResolved{}),
 	durably[protocol.ThreadDeletedParams](threads.ThreadDeleted{}),
 	durably[protocol.ThreadStatusChangedParams](threads.StatusChanged{}),
 	durably[protocol.ThreadQueueChangedParams](threads.QueueChanged{}),

@@ -34,7 +34,10 @@ func (s *Server) notification(e events.Event) (protocol.Notification, error) {
 	if err != nil {
 		return protocol.Notification{}, fault.Wrap(fault.Corrupt, err, "event %d of thread %s cannot be read", e.Seq, e.Thread)
 	}
-	method, params := s.paramsOf(e, p)
+	method, params, err := s.paramsOf(e, p)
+	if err != nil {
+		return protocol.Notification{}, err
+	}
 	n, err := message(method, params, e.At)
 	n.Seq = &e.Seq
 	return n, err
@@ -57,41 +60,71 @@ func message(method string, params any, at time.Time) (protocol.Notification, er
 
 // paramsOf is the mapping. It has a case for every payload
 // (TestEveryEventTypeHasItsNotification).
-func (s *Server) paramsOf(e events.Event, p threads.Payload) (method string, params any) {
+func (s *Server) paramsOf(e events.Event, p threads.Payload) (method string, params any, err error) {
+	thread := e.Thread
+	switch p := p.(type) {
+	case threads.ItemStarted:
+		method, params = itemStarted(e, p.Item)
+		return method, params, nil
+	case threads.ItemCompleted:
+		method, params = itemCompleted(e, p)
+		return method, params, nil
+	case threads.RequestCreated:
+		r, err := wireRequest(thread, p.Request)
+		return e.Type, protocol.ServerRequestCreatedParams{ThreadID: thread, Request: r}, err
+	case threads.RequestResolved:
+		return e.Type, protocol.ServerRequestResolvedParams{
+			ThreadID: thread, RequestID: string(p.RequestID), Outcome: string(p.Outcome), By: nullable(p.By),
+		}, nil
+	}
+	return e.Type, s.plainParams(e, p), nil
+}
+
+// plainParams is the mapping of what is told under the name of its event.
+func (s *Server) plainParams(e events.Event, p threads.Payload) any {
 	thread := e.Thread
 	switch p := p.(type) {
 	case threads.ThreadStarted:
-		return e.Type, protocol.ThreadStartedParams{Thread: s.wireThread(threads.Thread{
+		return protocol.ThreadStartedParams{Thread: s.wireThread(threads.Thread{
 			ID: transcript.ThreadID(thread), Settings: p.Settings, Name: p.Name, Status: threads.StatusIdle,
+			Origin: p.Origin, Git: p.Git,
 			CreatedAt: transcript.FromMillis(p.CreatedAt), UpdatedAt: e.At, Imported: p.Imported,
-			Load: threads.Load{Source: transcript.Ruler},
+			Occupancy: threads.Occupancy{Source: transcript.Ruler},
 		})}
+	case threads.NameUpdated:
+		return protocol.ThreadNameUpdatedParams{ThreadID: thread, ThreadName: p.Name}
+	case threads.ThreadArchived:
+		return protocol.ThreadArchivedParams{ThreadID: thread}
+	case threads.ThreadUnarchived:
+		return protocol.ThreadUnarchivedParams{ThreadID: thread}
+	case threads.SettingsUpdated:
+		return protocol.ThreadSettingsUpdatedParams{ThreadID: thread, ThreadSettings: wireSettings(p.Settings)}
+	case threads.MetadataUpdated:
+		return protocol.ThreadMetadataUpdatedParams{ThreadID: thread, GitInfo: wireGit(p.Git)}
+	case threads.ThreadReverted:
+		return protocol.ThreadRevertedParams{ThreadID: thread, BeforeTurnID: string(p.BeforeTurn)}
 	case threads.ThreadDeleted:
-		return e.Type, protocol.ThreadDeletedParams{ThreadID: thread}
+		return protocol.ThreadDeletedParams{ThreadID: thread}
 	case threads.StatusChanged:
-		return e.Type, protocol.ThreadStatusChangedParams{ThreadID: thread, Status: wireStatus(p.Status)}
+		return protocol.ThreadStatusChangedParams{ThreadID: thread, Status: wireStatus(p.Status, p.Flags)}
 	case threads.QueueChanged:
-		return e.Type, protocol.ThreadQueueChangedParams{ThreadID: thread, Queue: mapped(p.Queue, wireQueued)}
+		return protocol.ThreadQueueChangedParams{ThreadID: thread, Queue: mapped(p.Queue, wireQueued)}
 	case threads.TurnStarted:
-		return e.Type, protocol.TurnStartedParams{ThreadID: thread, Turn: wireTurn(p.Turn)}
+		return protocol.TurnStartedParams{ThreadID: thread, Turn: wireTurn(p.Turn)}
 	case threads.TurnCompleted:
-		return e.Type, protocol.TurnCompletedParams{ThreadID: thread, Turn: wireTurn(p.Turn)}
-	case threads.ItemStarted:
-		return itemStarted(e, p.Item)
-	case threads.ItemCompleted:
-		return itemCompleted(e, p)
+		return protocol.TurnCompletedParams{ThreadID: thread, Turn: wireTurn(p.Turn)}
 	case threads.PlanUpdated:
-		return e.Type, protocol.PlanUpdatedParams{ThreadID: thread, TurnID: string(p.TurnID), Plan: mapped(p.Plan.Steps, wireStep)}
+		return protocol.PlanUpdatedParams{ThreadID: thread, TurnID: string(p.TurnID), Plan: mapped(p.Plan.Steps, wireStep)}
 	case threads.UsageUpdated:
-		return e.Type, wireUsage(thread, p)
+		return wireUsage(thread, p)
 	case threads.ErrorRaised:
-		return e.Type, protocol.ErrorParams{ThreadID: thread, TurnID: string(p.TurnID), Error: wireTurnError(p.Error), WillRetry: p.WillRetry}
+		return protocol.ErrorParams{ThreadID: thread, TurnID: string(p.TurnID), Error: wireTurnError(p.Error), WillRetry: p.WillRetry}
 	case threads.WarningRaised:
-		return e.Type, protocol.WarningParams{ThreadID: &thread, Message: p.Message}
+		return protocol.WarningParams{ThreadID: &thread, Message: p.Message}
 	case threads.CompactionUpdated:
 		rec := p.Record
 		rec.ThreadID = transcript.ThreadID(thread)
-		return e.Type, CompactionUpdatedParams{ThreadID: thread, Compaction: rec}
+		return CompactionUpdatedParams{ThreadID: thread, Compaction: rec}
 	}
 	panic("api: no notification for " + e.Type)
 }

@@ -224,6 +224,8 @@ func TestEveryEventTypeHasItsNotification(t *testing.T) {
 	for _, p := range []threads.Payload{
 		threads.ThreadStarted{},
 		threads.ThreadDeleted{},
+		threads.NameUpdated{}, threads.ThreadArchived{}, threads.ThreadUnarchived{}, threads.SettingsUpdated{}, threads.MetadataUpdated{}, threads.ThreadReverted{},
+		threads.RequestCreated{Request: threads.Request{File: &threads.FileQuestion{}}}, threads.RequestResolved{},
 		threads.StatusChanged{Status: threads.StatusIdle},
 		threads.QueueChanged{},
 		threads.TurnStarted{},
@@ -247,7 +249,10 @@ func TestEveryEventTypeHasItsNotification(t *testing.T) {
 			continue
 		}
 		delete(payloads, n.Method)
-		_, params := testAPI.paramsOf(event(t, p), p)
+		_, params, err := testAPI.paramsOf(event(t, p), p)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if reflect.TypeOf(params) != n.Params {
 			t.Errorf("%s is mapped to %T, the table says %s", n.Method, params, n.Params)
 		}

@@ -13,12 +13,15 @@ func (s *Server) wireThread(t threads.Thread) protocol.Thread {
 		ID: id, SessionID: id, Preview: t.Preview, HistoryMode: "paginated",
 		ModelProvider: t.Settings.Provider, Model: nullable(t.Settings.Model),
 		CreatedAt: orZero(seconds(t.CreatedAt)), UpdatedAt: orZero(seconds(t.UpdatedAt)), RecencyAt: seconds(t.UpdatedAt),
-		Status: wireStatus(t.Status), Cwd: t.Settings.Cwd, CLIVersion: s.version, Source: "appServer",
-		CanAcceptDirectInput: new(t.Damaged == ""), Name: nullable(t.Name), Turns: []protocol.Turn{},
+		Status: wireStatus(t.Status, t.Flags), Cwd: t.Settings.Cwd, CLIVersion: s.version, Source: "appServer",
+		CanAcceptDirectInput: new(t.Damaged == "" && !t.Archived),
+		ForkedFromID:         nullable(string(t.Origin.ForkedFrom)), Originator: nullable(t.Origin.Client), ThreadSource: nullable(t.Origin.Source), GitInfo: wireGit(t.Git),
+		ReasoningEffort: nullable(t.Settings.Effort),
+		Name:            nullable(t.Name), Turns: []protocol.Turn{},
 		Plimsoll: protocol.ThreadExtension{
 			Epoch: t.Epoch, Turns: t.Turns, Items: t.Items, Queued: t.Queued,
-			Load:     protocol.Load{Context: t.Load.Context, Base: t.Load.Base, Window: positive(t.Load.Window), Source: t.Load.Source},
-			Imported: wireImported(t.Imported), Damaged: nullable(t.Damaged),
+			Occupancy: protocol.Occupancy{Context: t.Occupancy.Context, Base: t.Occupancy.Base, Window: positive(t.Occupancy.Window), Source: t.Occupancy.Source},
+			Imported:  wireImported(t.Imported), Damaged: nullable(t.Damaged), Archived: t.Archived,
 		},
 	}
 }
@@ -37,10 +40,10 @@ func wireImported(i *threads.Imported) *protocol.Imported {
 	return &protocol.Imported{Source: i.Source, SourceID: i.SourceID, Hash: i.Hash, Warnings: i.Warnings}
 }
 
-func wireStatus(st threads.StatusType) protocol.ThreadStatus {
+func wireStatus(st threads.StatusType, flags []threads.StatusFlag) protocol.ThreadStatus {
 	w := protocol.ThreadStatus{Type: string(st)}
 	if st == threads.StatusActive {
-		w.ActiveFlags = &[]string{}
+		w.ActiveFlags = new(mapped(flags, func(f threads.StatusFlag) string { return string(f) }))
 	}
 	return w
 }

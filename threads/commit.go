@@ -177,7 +177,7 @@ func (a *actor) listing(payloads []Payload, now time.Time) Thread {
 		case ItemCompleted:
 			count(p.Item)
 		case UsageUpdated:
-			t.Load.Context, t.Load.Base, t.Load.Source = p.Context, p.Base, p.Source
+			t.Occupancy.Context, t.Occupancy.Base, t.Occupancy.Source = p.Context, p.Base, p.Source
 		case CompactionUpdated:
 			if p.Boundary != nil {
 				t.Epoch = p.Boundary.Epoch

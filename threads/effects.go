@@ -247,7 +247,7 @@ func (a *actor) compactNow(id transcript.CompactionID) {
 	ctx, cancel := context.WithCancelCause(a.ctx)
 	a.compact = &running{compaction: id, cancel: cancel}
 	run := compactionRun{
-		id: id, request: a.state.Requests[id], settings: a.state.Settings,
+		id: id, request: a.state.CompactRequests[id], settings: a.state.Settings,
 		covered: len(a.state.Transcript.Items),
 		input: compaction.Input{
 			Entries: append([]transcript.Entry{}, a.state.context...),

@@ -499,7 +499,7 @@ func TestProviderThatListsNothingDelaysTheStartByAFixedTime(t *testing.T) {
 			t.Errorf("providers %+v", infos)
 		}
 		read, err := b.svc.CreateThread(t.Context(), threads.CreateParams{Settings: threads.Settings{Provider: "slow", Model: "any"}})
-		if err != nil || read.Thread.Load.Window != 0 {
+		if err != nil || read.Thread.Occupancy.Window != 0 {
 			t.Errorf("a thread of an unlisted model: %+v, %v", read.Thread, err)
 		}
 		close(answer)

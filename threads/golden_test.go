@@ -33,13 +33,31 @@ func goldenPayloads() []threads.Payload {
 	usage := adapters.Usage{InputTokens: 1, CachedInputTokens: 2, CacheWriteInputTokens: 3, OutputTokens: 4, ReasoningOutputTokens: 5}
 	plan := transcript.Plan{Steps: []transcript.PlanStep{{Step: "one", Status: "pending"}}}
 	queue := []threads.QueuedTurn{{TurnID: "turn-2", Input: transcript.TextParts("next"), ClientID: "client-1", QueuedAt: at.UnixMilli()}}
+	git := &threads.GitInfo{SHA: "abc", Branch: "main", OriginURL: "https://git.example/x"}
 	return []threads.Payload{
 		threads.ThreadStarted{
 			Settings: threads.Settings{Provider: "offline", Model: "m", Cwd: "/w", ApprovalPolicy: "on-request", Sandbox: "read-only"}, Name: "name",
+			Origin: threads.Origin{ForkedFrom: "thread-0", Client: "editor", Source: "user"}, Git: git, Tools: []threads.DynamicTool{{Namespace: "n", Name: "t", Description: "d", Schema: []byte(`{}`)}},
 			CreatedAt: at.UnixMilli(), Imported: &threads.Imported{Source: "pi", SourceID: "s", Hash: "h", Warnings: 1}, Accepted: accepted,
 		},
 		threads.ThreadDeleted{},
-		threads.StatusChanged{Status: threads.StatusActive, Accepted: accepted},
+		threads.NameUpdated{Name: "name"},
+		threads.ThreadArchived{},
+		threads.ThreadUnarchived{},
+		threads.SettingsUpdated{Settings: threads.Settings{Provider: "offline", Model: "m", Cwd: "/w", ApprovalPolicy: "never", Sandbox: "read-only", Effort: "high", Mode: "plan"}},
+		threads.MetadataUpdated{Git: git},
+		threads.ThreadReverted{BeforeTurn: "turn-1"},
+		threads.RequestCreated{Request: threads.Request{
+			ID: "request-1", Method: threads.AskCommand, TurnID: "turn-1", ItemID: "item-1", CreatedAt: at.UnixMilli(),
+			Command: &threads.CommandQuestion{Command: "make", Cwd: "/w", Reason: "because", Amendment: []string{"make"}},
+			File:    &threads.FileQuestion{Reason: "because", GrantRoot: "/w"},
+			Tool:    &threads.ToolQuestion{CallID: "c1", Namespace: "n", Tool: "t", Arguments: []byte(`{"a":1}`)},
+		}},
+		threads.RequestResolved{
+			RequestID: "request-1", TurnID: "turn-1", Outcome: threads.RequestAnswered, By: "editor",
+			Answer: &threads.RequestAnswer{Decision: adapters.Accept, Amendment: []byte(`{}`), Output: transcript.TextParts("out"), IsError: true, Failed: "no"},
+		},
+		threads.StatusChanged{Status: threads.StatusActive, Flags: []threads.StatusFlag{threads.WaitingOnApproval}, Accepted: accepted},
 		threads.QueueChanged{Queue: queue, Accepted: accepted},
 		threads.TurnStarted{Turn: turn},
 		threads.TurnCompleted{Turn: turn},

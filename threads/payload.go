@@ -21,11 +21,14 @@ type Payload interface {
 
 // ThreadStarted is always the first event of a thread.
 type ThreadStarted struct {
-	Settings  Settings  `json:"settings"`
-	Name      string    `json:"name,omitempty"`
-	CreatedAt int64     `json:"createdAtMs"`
-	Imported  *Imported `json:"imported,omitempty"`
-	Accepted  *Accepted `json:"accepted,omitempty"`
+	Settings  Settings      `json:"settings"`
+	Name      string        `json:"name,omitempty"`
+	CreatedAt int64         `json:"createdAtMs"`
+	Origin    Origin        `json:"origin,omitzero"`
+	Tools     []DynamicTool `json:"tools,omitempty"`
+	Git       *GitInfo      `json:"git,omitempty"`
+	Imported  *Imported     `json:"imported,omitempty"`
+	Accepted  *Accepted     `json:"accepted,omitempty"`
 }
 
 // Settings is what a thread runs with. It lives in the thread, never in its
@@ -34,8 +37,10 @@ type Settings struct {
 	Provider       string `json:"provider"`
 	Model          string `json:"model"`
 	Cwd            string `json:"cwd"`
-	ApprovalPolicy string `json:"approvalPolicy"` // untrusted | on-request | never
-	Sandbox        string `json:"sandbox"`        // read-only | workspace-write | danger-full-access
+	ApprovalPolicy string `json:"approvalPolicy"`   // untrusted | on-request | never
+	Sandbox        string `json:"sandbox"`          // read-only | workspace-write | danger-full-access
+	Effort         string `json:"effort,omitempty"` // reasoning effort, in the provider's words
+	Mode           string `json:"mode,omitempty"`   // collaboration mode: default | plan; empty is default
 }
 
 // Imported says where a thread's history came from.
@@ -70,10 +75,20 @@ const (
 	StatusSystemError StatusType = "systemError"
 )
 
+// A StatusFlag says what an active thread waits for, in codex's words.
+type StatusFlag string
+
+// The flags of an active thread.
+const (
+	WaitingOnApproval  StatusFlag = "waitingOnApproval"
+	WaitingOnUserInput StatusFlag = "waitingOnUserInput"
+)
+
 // StatusChanged tells the thread's new status.
 type StatusChanged struct {
-	Status   StatusType `json:"status"`
-	Accepted *Accepted  `json:"accepted,omitempty"`
+	Status   StatusType   `json:"status"`
+	Flags    []StatusFlag `json:"flags,omitempty"` // of an active thread
+	Accepted *Accepted    `json:"accepted,omitempty"`
 }
 
 // A QueuedTurn is an input that was accepted and waits for its turn.
@@ -206,6 +221,14 @@ func (CompactionUpdated) EventType() string { return "thread/compaction/updated"
 var decoders = map[string]func([]byte) (Payload, error){
 	ThreadStarted{}.EventType():     decodeAs[ThreadStarted],
 	ThreadDeleted{}.EventType():     decodeAs[ThreadDeleted],
+	NameUpdated{}.EventType():       decodeAs[NameUpdated],
+	ThreadArchived{}.EventType():    decodeAs[ThreadArchived],
+	ThreadUnarchived{}.EventType():  decodeAs[ThreadUnarchived],
+	SettingsUpdated{}.EventType():   decodeAs[SettingsUpdated],
+	MetadataUpdated{}.EventType():   decodeAs[MetadataUpdated],
+	ThreadReverted{}.EventType():    decodeAs[ThreadReverted],
+	RequestCreated{}.EventType():    decodeAs[RequestCreated],
+	RequestResolved{}.EventType():   decodeAs[RequestResolved],
 	StatusChanged{}.EventType():     decodeAs[StatusChanged],
 	QueueChanged{}.EventType():      decodeAs[QueueChanged],
 	TurnStarted{}.EventType():       decodeAs[TurnStarted],

@@ -104,10 +104,10 @@ func (s *state) view(window int) Thread {
 		ID: s.ID, Settings: s.Settings, Name: s.Name, Preview: s.Preview, Status: s.Status,
 		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, Imported: s.Imported,
 		Turns: len(s.Transcript.Turns), Items: len(s.Transcript.Items), Queued: len(s.Queue), Epoch: s.Transcript.Epoch(),
-		Load: Load{Context: s.Usage.Context, Base: s.Usage.Base, Window: window, Source: s.Usage.Source},
+		Occupancy: Occupancy{Context: s.Usage.Context, Base: s.Usage.Base, Window: window, Source: s.Usage.Source},
 	}
-	if t.Load.Source == "" {
-		t.Load.Context, t.Load.Source = s.tokens, transcript.Ruler
+	if t.Occupancy.Source == "" {
+		t.Occupancy.Context, t.Occupancy.Source = s.tokens, transcript.Ruler
 	}
 	return t
 }

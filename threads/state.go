@@ -16,25 +16,33 @@ import (
 // state is what the journal says about one thread. It is owned by the thread's
 // actor; nothing else reads or writes it. The exported fields are its snapshot.
 type state struct {
-	ID          transcript.ThreadID
-	Seq         int64
-	CreatedAt   time.Time
-	UpdatedAt   time.Time
-	Settings    Settings
-	Name        string
-	Preview     string
-	Imported    *Imported
-	Status      StatusType
-	Transcript  transcript.Transcript
-	Active      transcript.TurnID // the turn in progress; empty when idle
-	Queue       []QueuedTurn
-	Plan        *transcript.Plan
-	Usage       UsageUpdated // the newest report
-	Compactions []compaction.Record
-	Requests    map[transcript.CompactionID]CompactRequest // of compactions that did not end
-	Reanchor    string                                     // text that the next request must carry
-	Accepted    map[string]Accepted
-	Deleted     bool
+	ID              transcript.ThreadID
+	Seq             int64
+	CreatedAt       time.Time
+	UpdatedAt       time.Time
+	Settings        Settings
+	Name            string
+	Preview         string
+	Imported        *Imported
+	Origin          Origin
+	Tools           []DynamicTool // declared by clients
+	Archived        bool
+	Git             *GitInfo
+	Status          StatusType
+	Flags           []StatusFlag // why an active thread waits
+	Transcript      transcript.Transcript
+	Active          transcript.TurnID // the turn in progress; empty when idle
+	Queue           []QueuedTurn
+	Plan            *transcript.Plan
+	Usage           UsageUpdated // the newest report
+	Compactions     []compaction.Record
+	CompactRequests map[transcript.CompactionID]CompactRequest // of compactions that did not end
+	Requests        []Request                                  // that wait for an answer, oldest first
+	Granted         map[string]bool                            // what was accepted for the session: keys of later questions that need no answer
+	Answers         map[transcript.ItemID]RequestAnswer        // given in the turn in progress, by what they are about
+	Reanchor        string                                     // text that the next request must carry
+	Accepted        map[string]Accepted
+	Deleted         bool
 
 	journal  string // the id of the thread's journal, the first half of its cursors
 	unpacked int64  // seq of the snapshot that the state was loaded from; 0: none
@@ -46,7 +54,7 @@ func (s *state) cursor() events.Cursor { return events.Cursor{Journal: s.journal
 
 // snapshotVersion changes whenever a snapshot of before cannot be used any more;
 // the state is then folded from the first event.
-const snapshotVersion = 2
+const snapshotVersion = 3
 
 // An idempotency key is remembered for acceptedFor, unless a thread is given more
 // than maxAccepted of them in that time.
@@ -69,7 +77,7 @@ type index struct {
 }
 
 func newState(id transcript.ThreadID) *state {
-	s := &state{ID: id, Status: StatusIdle, Requests: map[transcript.CompactionID]CompactRequest{}, Accepted: map[string]Accepted{}}
+	s := &state{ID: id, Status: StatusIdle, CompactRequests: map[transcript.CompactionID]CompactRequest{}, Accepted: map[string]Accepted{}}
 	s.index = newIndex()
 	return s
 }
@@ -92,12 +100,29 @@ func evolve(s *state, seq int64, at time.Time, p Payload) {
 	switch p := p.(type) {
 	case ThreadStarted:
 		s.Settings, s.Name, s.Imported = p.Settings, p.Name, p.Imported
+		s.Origin, s.Tools, s.Git = p.Origin, p.Tools, p.Git
 		s.CreatedAt = transcript.FromMillis(p.CreatedAt)
 		s.accept(p.Accepted, at)
 	case ThreadDeleted:
 		s.Deleted = true
+	case NameUpdated:
+		s.Name = p.Name
+	case ThreadArchived:
+		s.Archived = true
+	case ThreadUnarchived:
+		s.Archived = false
+	case SettingsUpdated:
+		s.Settings = p.Settings
+	case MetadataUpdated:
+		s.Git = p.Git
+	case ThreadReverted:
+		s.revert(p)
+	case RequestCreated:
+		s.Requests = append(s.Requests, p.Request)
+	case RequestResolved:
+		s.resolve(p)
 	case StatusChanged:
-		s.Status = p.Status
+		s.Status, s.Flags = p.Status, p.Flags
 		s.accept(p.Accepted, at)
 	case QueueChanged:
 		s.Queue = p.Queue
@@ -262,10 +287,10 @@ func (s *state) updateCompaction(p CompactionUpdated) {
 		s.Compactions = append(s.Compactions, r)
 	}
 	if p.Request != nil {
-		s.Requests[r.CompactionID] = *p.Request
+		s.CompactRequests[r.CompactionID] = *p.Request
 	}
 	if r.Terminal() {
-		delete(s.Requests, r.CompactionID)
+		delete(s.CompactRequests, r.CompactionID)
 	}
 	if p.Boundary != nil {
 		s.Transcript.Boundaries = append(s.Transcript.Boundaries, *p.Boundary)

@@ -19,18 +19,22 @@ type Thread struct {
 	CreatedAt time.Time           `json:"createdAt"`
 	UpdatedAt time.Time           `json:"updatedAt"`
 	Imported  *Imported           `json:"imported"`
+	Origin    Origin              `json:"origin"`
+	Archived  bool                `json:"archived"`
+	Git       *GitInfo            `json:"git"`
+	Flags     []StatusFlag        `json:"flags"` // why an active thread waits
 	Turns     int                 `json:"turns"`
 	Items     int                 `json:"items"`
 	Queued    int                 `json:"queued"`
 	Epoch     int                 `json:"epoch"`
-	Load      Load                `json:"load"`
+	Occupancy Occupancy           `json:"occupancy"`
 	// Damaged is why the thread cannot be read; empty for a healthy one. A
 	// damaged thread is listed, never hidden.
 	Damaged string `json:"damaged,omitempty"`
 }
 
-// Load is how full the context of a thread is, in tokens.
-type Load struct {
+// Occupancy is how full the context of a thread is, in tokens.
+type Occupancy struct {
 	Context int    `json:"context"` // of the full next request, as far as known
 	Base    int    `json:"base"`    // of it, what no compaction can shrink
 	Window  int    `json:"window"`  // 0 if unknown

@@ -22,6 +22,8 @@ type Host struct {
 	// OnTool answers calls; the default echoes the arguments. It is called from
 	// the session's goroutine, without a lock.
 	OnTool func(ctx context.Context, call transcript.ToolCall) (transcript.ToolResult, error)
+	// OnAsk answers questions; without it they are declined.
+	OnAsk func(context.Context, adapters.Question) (adapters.Answer, error)
 	// OnUpdate sees every update after it was recorded, before Emit returns.
 	OnUpdate func(adapters.Update)
 	// OnContext is called before a context is built.
@@ -141,6 +143,14 @@ func (h *Host) Context(ctx context.Context) (adapters.Context, error) {
 		c.Tokens += transcript.Tokens(it.soFar().Body)
 	}
 	return c, nil
+}
+
+// Ask implements adapters.Host. Without OnAsk everything is declined.
+func (h *Host) Ask(ctx context.Context, q adapters.Question) (adapters.Answer, error) {
+	if h.OnAsk == nil {
+		return adapters.Answer{Decision: adapters.Decline}, ctx.Err()
+	}
+	return h.OnAsk(ctx, q)
 }
 
 // Emit implements adapters.Host.

@@ -4,8 +4,7 @@ package protocol
 type Thread struct {
 	// ID names the thread: a UUID in lower-case text form.
 	ID string `json:"id"`
-	// SessionID is the id of the tree of threads this one belongs to; its own id
-	// so far, because threads cannot be forked yet.
+	// SessionID is the id of the thread itself, as codex says it also of forks.
 	SessionID string `json:"sessionId"`
 	// ForkedFromID is the thread this one was forked from.
 	ForkedFromID *string `json:"forkedFromId"`
@@ -47,8 +46,12 @@ type Thread struct {
 	AgentNickname *string `json:"agentNickname"`
 	// AgentRole belongs to codex's sub-agents; always null here.
 	AgentRole *string `json:"agentRole"`
-	// GitInfo is the repository's state when the thread was created; always null so far.
-	GitInfo *string `json:"gitInfo"`
+	// GitInfo is what a client said about the repository.
+	GitInfo *GitInfo `json:"gitInfo"`
+	// ThreadSource is the classification that the client gave the thread.
+	ThreadSource *string `json:"threadSource"`
+	// ReasoningEffort is in the provider's words; null if it is its default.
+	ReasoningEffort *string `json:"reasoningEffort"`
 	// Name is the title that the user gave.
 	Name *string `json:"name"`
 	// Turns is always empty: read them with thread/turns/list.
@@ -67,16 +70,18 @@ type ThreadExtension struct {
 	Items int `json:"items"`
 	// Queued counts the inputs that wait for their turn.
 	Queued int `json:"queued"`
-	// Load says how full the context is.
-	Load Load `json:"load"`
+	// Occupancy says how full the context is.
+	Occupancy Occupancy `json:"occupancy"`
 	// Imported says where the history came from; null for a thread made here.
 	Imported *Imported `json:"imported"`
+	// Archived threads are listed only if asked for, and take no input.
+	Archived bool `json:"archived"`
 	// Damaged says why the thread cannot be read; null for a healthy one.
 	Damaged *string `json:"damaged"`
 }
 
-// Load says how full a context is, in tokens.
-type Load struct {
+// Occupancy says how full a context is, in tokens.
+type Occupancy struct {
 	// Context is the size of the full next request, as far as known.
 	Context int `json:"context"`
 	// Base is the part of it that no compaction can shrink.

@@ -69,7 +69,7 @@ func (o *demoOutput) imported(res api.ImportResult) {
 	}
 	o.head(1, "Import a "+res.Source+" session")
 	o.line(importSummary(res))
-	load := res.Thread.Plimsoll.Load
+	load := res.Thread.Plimsoll.Occupancy
 	text := plural(load.Context, "token")
 	if load.Window != nil {
 		text += ", " + percent(load.Context, *load.Window) + " of the window of " + thousands(*load.Window)

@@ -135,9 +135,9 @@ func threadRow(t protocol.Thread) []string {
 	if t.Plimsoll.Damaged != nil {
 		status = "damaged"
 	}
-	load := thousands(t.Plimsoll.Load.Context)
-	if w := t.Plimsoll.Load.Window; w != nil {
-		load += " " + percent(t.Plimsoll.Load.Context, *w)
+	load := thousands(t.Plimsoll.Occupancy.Context)
+	if w := t.Plimsoll.Occupancy.Window; w != nil {
+		load += " " + percent(t.Plimsoll.Occupancy.Context, *w)
 	}
 	return []string{
 		t.ID, time.Unix(t.UpdatedAt, 0).Format("2006-01-02 15:04 MST"), status,
@@ -204,9 +204,9 @@ func printThread(w io.Writer, s style, th protocol.Thread) {
 	t.add("created", time.Unix(th.CreatedAt, 0).Format(time.RFC3339))
 	t.add("updated", time.Unix(th.UpdatedAt, 0).Format(time.RFC3339))
 	t.add("turns", fmt.Sprintf("%s, %s, %d waiting", plural(th.Plimsoll.Turns, "turn"), plural(th.Plimsoll.Items, "item"), th.Plimsoll.Queued))
-	load := plural(th.Plimsoll.Load.Context, "token") + " (" + th.Plimsoll.Load.Source + ")"
-	if win := th.Plimsoll.Load.Window; win != nil {
-		load += ", " + percent(th.Plimsoll.Load.Context, *win) + " of the window of " + thousands(*win)
+	load := plural(th.Plimsoll.Occupancy.Context, "token") + " (" + th.Plimsoll.Occupancy.Source + ")"
+	if win := th.Plimsoll.Occupancy.Window; win != nil {
+		load += ", " + percent(th.Plimsoll.Occupancy.Context, *win) + " of the window of " + thousands(*win)
 	}
 	t.add("load", load)
 	t.add("epoch", fmt.Sprint(th.Plimsoll.Epoch))
