@@ -31,11 +31,6 @@ func (h *host) Context(ctx context.Context) (adapters.Context, error) {
 	return v.(adapters.Context), nil
 }
 
-// Ask implements adapters.Host.
-func (h *host) Ask(context.Context, adapters.Question) (adapters.Answer, error) {
-	return adapters.Answer{}, errLater
-}
-
 // Emit implements adapters.Host.
 func (h *host) Emit(ctx context.Context, updates ...adapters.Update) error {
 	if err := checkUpdates(updates); err != nil {

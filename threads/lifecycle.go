@@ -11,9 +11,8 @@ import (
 // errLater is what the methods of this commit answer until they are built.
 var errLater = fault.New(fault.Unavailable, "not yet")
 
-// revert and resolve fold what is not built yet.
-func (s *state) revert(ThreadReverted)   {}
-func (s *state) resolve(RequestResolved) {}
+// revert folds what is not built yet.
+func (s *state) revert(ThreadReverted) {}
 
 // A Joined is what a client needs that begins to take part in a thread. It is one
 // moment: who follows from AsOf misses nothing and sees nothing twice.
@@ -112,13 +111,6 @@ func (s *Service) SteerTurn(_ context.Context, _ StartTurnParams, expect transcr
 
 // NotSteerable is the data of the fault of a steer that came during a compaction.
 type NotSteerable struct{ TurnKind transcript.TurnKind }
-
-// Answer answers a request. The first valid answer wins; a later one fails with
-// Conflict and the outcome as data, one that is not valid with Invalid, changing
-// nothing.
-func (s *Service) Answer(_ context.Context, _ transcript.ThreadID, _ RequestID, _ RequestAnswer, by string) error {
-	return errLater
-}
 
 // A ThreadQuery selects threads. The zero query is all that are not archived,
 // newest change first.

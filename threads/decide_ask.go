@@ -1,0 +1,4 @@
+package threads
+
+// resolve folds the end of a request.
+func (s *state) resolve(RequestResolved) {}
