@@ -54,6 +54,8 @@ type Answer struct {
 	// Amendment is the amendment that was accepted with it, as the client sent it:
 	// an execpolicy or a network rule. Nil if there is none.
 	Amendment transcript.RawJSON
+	// Reason is why it was declined, for the model; empty if a person did that.
+	Reason string
 	// Auto says that nobody was asked: the policy, or an AcceptForSession given
 	// before, decided.
 	Auto bool

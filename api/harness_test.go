@@ -77,7 +77,7 @@ func open(t testing.TB, change ...func(*Options)) *door {
 }
 
 // echo is a tool that answers with its arguments.
-func echo(_ context.Context, call transcript.ToolCall) (transcript.ToolResult, error) {
+func echo(_ context.Context, call transcript.ToolCall, _ threads.Asker) (transcript.ToolResult, error) {
 	return transcript.ToolResult{CallID: call.CallID, Output: transcript.TextParts(string(call.Arguments))}, nil
 }
 

@@ -37,6 +37,7 @@ type actor struct {
 	lastEnd *message  // the end of a turn that waits for them
 	saved   int64     // seq of the newest snapshot
 	ended   map[transcript.CompactionID][]chan struct{}
+	asking  map[RequestID][]chan<- reply // sessions that wait for an answer
 
 	failed      error // nothing more is decided: the thread is loaded anew
 	retired     bool  // the thread was deleted, or never came to life
@@ -50,6 +51,7 @@ type running struct {
 	turn       transcript.TurnID
 	compaction transcript.CompactionID
 	cancel     context.CancelCauseFunc
+	stopping   bool // somebody wants it to end, and not only the server's closing
 }
 
 // boundary is a session that waits for its next context.
@@ -158,7 +160,7 @@ func (a *actor) done() bool {
 
 // atRest reports whether nothing runs and nothing waits.
 func (a *actor) atRest() bool {
-	return a.turn == nil && a.compact == nil && len(a.state.Queue) == 0 && !a.unrecovered
+	return a.turn == nil && a.compact == nil && len(a.state.Queue) == 0 && len(a.state.Requests) == 0 && !a.unrecovered
 }
 
 // leave releases what the actor holds. Nothing runs any more.
@@ -175,6 +177,9 @@ func (a *actor) leave() {
 	}
 	if a.failed == nil && !a.retired && a.state.Seq > 0 {
 		a.saveSnapshot()
+	}
+	for id := range a.asking { // of sessions that were abandoned
+		a.answerAskers(id, reply{err: errGone})
 	}
 	for _, waiters := range a.ended {
 		for _, w := range waiters {
@@ -201,7 +206,7 @@ func (a *actor) resume() {
 	for _, o := range open {
 		partial[transcript.ItemID(o.Item)] = o.Text
 	}
-	_, err = a.run(recoverThread{partial})
+	_, err = a.run(recoverThread{partial, a.continues()})
 	if a.unrecovered = err != nil; a.unrecovered {
 		a.svc.log.Error("recover thread", "thread", a.id, "err", err)
 		a.after(recoverAgain, func(a *actor) {
@@ -232,10 +237,13 @@ func (a *actor) receive(m message) {
 		a.lastEnd, r = &m, deferred
 		return
 	}
+	parked := a.parks(m.cmd)
 	if end, ok := m.cmd.(ender); ok {
 		end.ended(a)
 	}
 	switch {
+	case parked:
+		r = reply{} // the next process goes on with it
 	case a.state.Deleted:
 		r = reply{err: fault.New(fault.NotFound, "thread %s was deleted", a.id)}
 	case a.failed != nil:
@@ -268,8 +276,11 @@ func (a *actor) execute(m message) reply {
 			return reply{err: errFull(nil)}
 		}
 	}
-	if b, ok := m.cmd.(stepBoundary); ok {
-		return a.boundary(b, m.reply)
+	switch c := m.cmd.(type) {
+	case stepBoundary:
+		return a.boundary(c, m.reply)
+	case askQuestion:
+		return a.ask(c, m.reply)
 	}
 	v, err := a.run(m.cmd)
 	if _, ends := m.cmd.(ender); ends && err != nil && a.failed == nil {
@@ -331,7 +342,7 @@ func (c endCompaction) ended(a *actor) {
 // those are heard until the very end.
 func internal(c command) bool {
 	switch c.(type) {
-	case report, answerCall, endTurn, enterPhase, endCompaction, stepBoundary:
+	case report, answerCall, askQuestion, endTurn, enterPhase, endCompaction, stepBoundary:
 		return true
 	}
 	return false

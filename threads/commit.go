@@ -52,6 +52,7 @@ func (a *actor) commit(d decision) error {
 		a.fail(err)
 		return err
 	}
+	a.tellAskers(d.payloads)
 	return nil
 }
 

@@ -157,7 +157,7 @@ func TestNativeRouteIsRefusedAsAValue(t *testing.T) {
 func TestCompactionDuringATurnRunsAtTheStepBoundary(t *testing.T) {
 	step := make(chan struct{})
 	b := newBench(t, func(c *threads.Config) {
-		c.Tools = map[string]threads.Tool{"look": func(context.Context, transcript.ToolCall) (transcript.ToolResult, error) {
+		c.Tools = map[string]threads.Tool{"look": func(context.Context, transcript.ToolCall, threads.Asker) (transcript.ToolResult, error) {
 			<-step
 			return transcript.ToolResult{Output: transcript.TextParts("UNREAD-RESULT")}, nil
 		}}

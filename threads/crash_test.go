@@ -112,7 +112,7 @@ func openStory(path string) (*threads.Service, events.Journal, error) {
 	svc, err := threads.Open(context.Background(), threads.Config{
 		Journal:   j,
 		Providers: []threads.Provider{{Name: "story", Kind: "story", Adapter: agent.New(m)}},
-		Tools: map[string]threads.Tool{"look": func(context.Context, transcript.ToolCall) (transcript.ToolResult, error) {
+		Tools: map[string]threads.Tool{"look": func(context.Context, transcript.ToolCall, threads.Asker) (transcript.ToolResult, error) {
 			return transcript.ToolResult{Output: transcript.TextParts("seen")}, nil
 		}},
 	})

@@ -248,6 +248,9 @@ func (c interrupt) decide(s *state, _ env) (decision, error) {
 		return decision{}, fault.New(fault.NotFound, "turn %s does not exist", c.turn)
 	}
 	d := decision{}
+	if len(s.Requests) > 0 && !s.Stopping { // durable: a restart goes on with what waits
+		d.payloads = []Payload{StatusChanged{Status: StatusActive, Stopping: true}}
+	}
 	own := s.activeTurn().Kind == transcript.TurnCompact
 	if own || s.compacting() != nil {
 		d.effects = append(d.effects, stopCompaction{})

@@ -61,7 +61,7 @@ func recordOf(id transcript.CompactionID) func(*state) any {
 type stepBoundary struct{ turn transcript.TurnID }
 
 func (c stepBoundary) decide(s *state, env env) (decision, error) {
-	if s.Active != c.turn {
+	if s.Active != c.turn || s.Stopping {
 		return decision{}, fault.New(fault.Cancelled, "turn %s is over", c.turn)
 	}
 	r := s.running()
@@ -225,14 +225,23 @@ func outcomeCode(r compaction.Record) string {
 	return string(*r.Outcome)
 }
 
-// recoverThread ends what a killed process left open. It is the first command of every
-// actor and does nothing if the thread was at rest.
-type recoverThread struct{ partial map[transcript.ItemID]string }
+// recoverThread ends what a killed process left open, but for a turn that only
+// waits for answers: the session goes on with it, if it can. It is the first
+// command of every actor and does nothing if the thread was at rest.
+type recoverThread struct {
+	partial   map[transcript.ItemID]string
+	continues bool
+}
 
 func (c recoverThread) decide(s *state, env env) (decision, error) {
 	ps := c.endCompactions(s, env)
+	var effects []effect
 	active := s.activeTurn()
-	if active != nil && !endsTurn(ps, active.ID) {
+	switch {
+	case active == nil || endsTurn(ps, active.ID):
+	case c.continues && s.onlyWaits():
+		effects = append(effects, continueTurn{active.ID})
+	default:
 		d, err := endTurn{turn: active.ID, stopped: true, partial: c.partial}.decide(s, env)
 		if err != nil {
 			return decision{}, err
@@ -246,7 +255,8 @@ func (c recoverThread) decide(s *state, env env) (decision, error) {
 			ps = append(ps, TurnCompleted{Turn: t})
 		}
 	}
-	return decision{payloads: ps}, nil
+	ps = append(ps, cancelRequests(s, func(r Request) bool { return r.TurnID != s.Active })...)
+	return decision{payloads: ps, effects: effects}, nil
 }
 
 // endCompactions ends every record that is open; there is at most one, the

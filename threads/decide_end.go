@@ -24,9 +24,11 @@ func (c endTurn) decide(s *state, env env) (decision, error) {
 	if turn == nil || turn.ID != c.turn {
 		return decision{}, nil // it was ended before
 	}
+	c.stopped = c.stopped || s.Stopping
 	ps := reported(s, env, c.turn, c.end.Updates)
+	asked := cancelRequests(s, func(r Request) bool { return r.TurnID == c.turn })
 	if more := s.unreadInput(env.read); len(more) > 0 && c.err == nil && !c.stopped {
-		return decision{payloads: ps, effects: []effect{runTurn{c.turn, more}}}, nil
+		return decision{payloads: append(ps, asked...), effects: []effect{runTurn{c.turn, more}}}, nil
 	}
 	ps = append(ps, closeOpen(s, env, c, ps)...)
 	done := *turn
@@ -43,7 +45,7 @@ func (c endTurn) decide(s *state, env env) (decision, error) {
 	if c.err != nil && !c.stopped {
 		ps = append(ps, ErrorRaised{TurnID: c.turn, Error: *c.err})
 	}
-	return decision{payloads: append(ps, TurnCompleted{Turn: done})}, nil
+	return decision{payloads: append(append(ps, TurnCompleted{Turn: done}), asked...)}, nil
 }
 
 // unreadInput returns what the user said since the model read the context: a
@@ -73,13 +75,16 @@ func closeOpen(s *state, env env, c endTurn, ended []Payload) []Payload {
 		if closed[it.ID] {
 			continue
 		}
-		if body, ok := partialBody(it.Body, c.partial[it.ID]); ok {
+		if body, ok := partialBody(it.Body, c.partial[it.ID], s.declined(it.ID)); ok {
 			it.Body, it.CompletedAt = body, env.now
 			ps = append(ps, ItemCompleted{Item: it})
 		}
 	}
 	return append(ps, answerOpen(s, env, ended)...)
 }
+
+// mayHaveRunText is the result of a call that was approved and then stopped.
+const mayHaveRunText = "aborted: this call was approved and may have run, in whole or in part"
 
 // answerOpen gives every call that has no result once ended is committed its
 // synthetic one, in order.
@@ -91,6 +96,10 @@ func answerOpen(s *state, env env, ended []Payload) []Payload {
 	}) {
 		result := transcript.SyntheticResult(it, it.Body.(transcript.ToolCall))
 		result.CompletedAt = env.now
+		if body, ok := result.Body.(transcript.ToolResult); ok && s.mayHaveRun(it.ID) {
+			body.Output = transcript.TextParts(mayHaveRunText)
+			result.Body = body
+		}
 		ps = append(ps, ItemCompleted{Item: result, Call: &it})
 	}
 	return ps
@@ -108,7 +117,11 @@ func (s *state) indexesOf(ids iter.Seq[transcript.ItemID]) []int {
 
 // partialBody returns the final body of an item that will not be completed by
 // its session; false if there is nothing to say.
-func partialBody(b transcript.Body, text string) (transcript.Body, bool) {
+func partialBody(b transcript.Body, text string, declined bool) (transcript.Body, bool) {
+	status := "failed"
+	if declined {
+		status = "declined"
+	}
 	switch b := b.(type) {
 	case transcript.AgentMessage:
 		b.Text = text
@@ -117,10 +130,10 @@ func partialBody(b transcript.Body, text string) (transcript.Body, bool) {
 		b.Text = text
 		return b, text != ""
 	case transcript.Command:
-		b.Status = "failed"
+		b.Status = status
 		return b, true
 	case transcript.FileChange:
-		b.Status = "failed"
+		b.Status = status
 		return b, true
 	default:
 		return nil, false

@@ -25,14 +25,15 @@ type session struct {
 func (a *actor) perform(e effect) {
 	switch e := e.(type) {
 	case runTurn:
-		ctx, cancel := context.WithCancelCause(a.ctx)
-		a.turn = &running{turn: e.turn, cancel: cancel}
-		a.readTo = len(a.state.Transcript.Items)
-		settings := a.state.Settings
-		a.work.Go(func() { a.runTurn(ctx, e, settings) })
+		a.begin(adapters.TurnInput{Turn: e.turn, Input: e.input})
+	case continueTurn:
+		a.begin(adapters.TurnInput{Turn: e.turn, Continue: true})
 	case steerTurn:
 		a.steer(e)
 	case stopTurn:
+		if a.turn != nil {
+			a.turn.stopping = true
+		}
 		a.stopTurn(errInterrupted)
 	case startCompaction:
 		a.compactNow(e.id)
@@ -51,26 +52,37 @@ func (a *actor) stopWork(cause error) {
 	a.stopTurn(cause)
 }
 
+// begin starts the session on a turn.
+func (a *actor) begin(in adapters.TurnInput) {
+	ctx, cancel := context.WithCancelCause(a.ctx)
+	a.turn = &running{turn: in.Turn, cancel: cancel}
+	a.readTo = len(a.state.Transcript.Items)
+	settings := a.state.Settings
+	in.Approval, in.Sandbox = settings.ApprovalPolicy, settings.Sandbox
+	_, tools := offered(a.state.Tools, a.svc.cfg.Tools)
+	a.work.Go(func() { a.runTurn(ctx, in, settings, &host{a: a, turn: in.Turn, tools: tools}) })
+}
+
 // runTurn is the goroutine of one turn: it drives the session to the turn's end
 // and reports it.
-func (a *actor) runTurn(ctx context.Context, e runTurn, settings Settings) {
+func (a *actor) runTurn(ctx context.Context, in adapters.TurnInput, settings Settings, h *host) {
 	var end adapters.End
 	err := guard(func() error {
 		sess, err := a.openSession(ctx, settings)
 		if err != nil {
 			return err
 		}
-		end, err = sess.Run(ctx, adapters.TurnInput{Turn: e.turn, Input: e.input}, &host{a, e.turn})
+		end, err = sess.Run(ctx, in, h)
 		return errors.Join(err, checkUpdates(end.Updates))
 	})
 	failpoint.Hit("turn/returned")
-	done := endTurn{turn: e.turn, end: end}
+	done := endTurn{turn: in.Turn, end: end}
 	switch {
 	case err == nil:
 	case ctx.Err() != nil || errors.Is(err, context.Canceled):
 		done.stopped, done.end = true, adapters.End{}
 	default:
-		a.svc.log.Warn("turn failed", "thread", a.id, "turn", e.turn, "err", err)
+		a.svc.log.Warn("turn failed", "thread", a.id, "turn", in.Turn, "err", err)
 		done.err, done.end = turnError(err), adapters.End{}
 	}
 	done.partial = a.partialTexts()
@@ -108,18 +120,26 @@ func (a *actor) partialTexts() map[transcript.ItemID]string {
 // openSession returns the thread's session, opening it on first use. Turns and
 // compactions do not overlap, so two goroutines never open one at once.
 func (a *actor) openSession(ctx context.Context, settings Settings) (*session, error) {
-	v, err := a.send(ctx, message{query: func(a *actor) any { return a.session }})
+	type look struct {
+		sess  *session
+		tools []adapters.ToolSpec
+	}
+	v, err := a.send(ctx, message{query: func(a *actor) any {
+		tools, _ := offered(a.state.Tools, a.svc.cfg.Tools)
+		return look{a.session, tools}
+	}})
 	if err != nil {
 		return nil, err
 	}
-	if sess := v.(*session); sess != nil {
-		return sess, nil
+	found := v.(look)
+	if found.sess != nil {
+		return found.sess, nil
 	}
 	p, ok := a.svc.provider(settings.Provider)
 	if !ok {
 		return nil, fault.New(fault.Unavailable, "provider %q is not configured any more", settings.Provider)
 	}
-	opened, err := p.Adapter.Open(ctx, adapters.OpenParams{Thread: a.id, Model: settings.Model, Cwd: settings.Cwd})
+	opened, err := p.Adapter.Open(ctx, adapters.OpenParams{Thread: a.id, Model: settings.Model, Cwd: settings.Cwd, Tools: found.tools})
 	if err != nil {
 		return nil, fmt.Errorf("open session with %s: %w", settings.Provider, err)
 	}
@@ -328,7 +348,7 @@ func (a *actor) runCompaction(ctx context.Context, run compactionRun) {
 				return err
 			},
 			Native: func(ctx context.Context) (compaction.NativeDone, error) {
-				res, err := sess.Compact(ctx, run.id, &host{a, ""})
+				res, err := sess.Compact(ctx, run.id, &host{a: a})
 				return nativeDone(res), err
 			},
 		})

@@ -16,8 +16,9 @@ import (
 // call goes to the actor's mailbox, but for streamed text, which goes straight
 // to the hub.
 type host struct {
-	a    *actor
-	turn transcript.TurnID
+	a     *actor
+	turn  transcript.TurnID
+	tools map[string]DynamicTool // that clients run, by the names that models know
 }
 
 var _ adapters.Host = (*host)(nil)
@@ -102,7 +103,10 @@ func (h *host) Tool(ctx context.Context, call transcript.Item) (transcript.ToolR
 	if !ok {
 		return transcript.ToolResult{}, fmt.Errorf("item %s is no tool call", call.ID)
 	}
-	result := h.runTool(ctx, body)
+	if tool, ok := h.tools[body.Name]; ok {
+		return h.callClient(ctx, call, tool)
+	}
+	result := h.runTool(ctx, call, body)
 	result.CallID = body.CallID
 	if err := ctx.Err(); err != nil {
 		return transcript.ToolResult{}, context.Cause(ctx)
@@ -111,19 +115,16 @@ func (h *host) Tool(ctx context.Context, call transcript.Item) (transcript.ToolR
 	return result, err
 }
 
-func (h *host) runTool(ctx context.Context, call transcript.ToolCall) transcript.ToolResult {
-	tools := h.a.svc.cfg.Tools
-	tool, ok := tools[call.Name]
+func (h *host) runTool(ctx context.Context, item transcript.Item, call transcript.ToolCall) transcript.ToolResult {
+	tool, ok := h.a.svc.cfg.Tools[call.Name]
 	if !ok {
-		names := strings.Join(slices.Sorted(maps.Keys(tools)), ", ")
-		if names == "" {
-			names = "none"
-		}
-		return failedResult(fmt.Sprintf("there is no tool %q; available: %s", call.Name, names))
+		return failedResult(fmt.Sprintf("there is no tool %q; available: %s", call.Name, h.toolNames()))
 	}
 	var result transcript.ToolResult
 	err := guard(func() (err error) {
-		result, err = tool(ctx, call)
+		result, err = tool(ctx, call, func(ctx context.Context, q adapters.Question) (adapters.Answer, error) {
+			return h.Ask(ctx, about(q, item))
+		})
 		return err
 	})
 	if err != nil {
@@ -134,6 +135,17 @@ func (h *host) runTool(ctx context.Context, call transcript.ToolCall) transcript
 		return failedResult(fmt.Sprintf("tool %q returned %d bytes; at most %d are allowed", call.Name, n, maxText))
 	}
 	return result
+}
+
+// toolNames lists what can be called, for a model that called something else.
+func (h *host) toolNames() string {
+	names := slices.Sorted(maps.Keys(h.a.svc.cfg.Tools))
+	names = append(names, slices.Sorted(maps.Keys(h.tools))...)
+	if len(names) == 0 {
+		return "none"
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
 }
 
 func failedResult(text string) transcript.ToolResult {

@@ -86,9 +86,12 @@ const (
 
 // StatusChanged tells the thread's new status.
 type StatusChanged struct {
-	Status   StatusType   `json:"status"`
-	Flags    []StatusFlag `json:"flags,omitempty"` // of an active thread
-	Accepted *Accepted    `json:"accepted,omitempty"`
+	Status StatusType   `json:"status"`
+	Flags  []StatusFlag `json:"flags,omitempty"` // of an active thread
+	// Stopping says that the turn in progress was told to end while it waited for
+	// answers: it takes none any more, and no restart brings it back.
+	Stopping bool      `json:"stopping,omitempty"`
+	Accepted *Accepted `json:"accepted,omitempty"`
 }
 
 // A QueuedTurn is an input that was accepted and waits for its turn.

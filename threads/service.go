@@ -35,7 +35,13 @@ type Config struct {
 }
 
 // A Tool runs one call and returns its result. It must return when ctx is done.
-type Tool func(ctx context.Context, call transcript.ToolCall) (transcript.ToolResult, error)
+// It may ask about its call, and then must ask before it does anything: a call
+// whose question outlives a restart of the server is run again from the start.
+type Tool func(ctx context.Context, call transcript.ToolCall, ask Asker) (transcript.ToolResult, error)
+
+// An Asker asks the people behind the clients about a tool's own call: see
+// adapters.Host. The question's Item is set by the server.
+type Asker func(ctx context.Context, q adapters.Question) (adapters.Answer, error)
 
 // Service hosts the threads of one journal. It is safe for concurrent use. All
 // methods that change a thread return when the change is durable.
@@ -267,7 +273,7 @@ func (s *Service) load(id transcript.ThreadID, sl *slot, create bool) {
 	}
 	a := &actor{
 		id: id, svc: s, mailbox: make(chan message), stopped: make(chan struct{}), gone: make(chan struct{}),
-		ctx: ctx, cancel: cancel, state: st, saved: st.unpacked, window: s.window(st.Settings), ended: map[transcript.CompactionID][]chan struct{}{},
+		ctx: ctx, cancel: cancel, state: st, saved: st.unpacked, window: s.window(st.Settings), ended: map[transcript.CompactionID][]chan struct{}{}, asking: map[RequestID][]chan<- reply{},
 		idle: time.NewTimer(s.cfg.IdleAfter),
 	}
 	a.loop(func(err error) {

@@ -39,7 +39,9 @@ type state struct {
 	CompactRequests map[transcript.CompactionID]CompactRequest // of compactions that did not end
 	Requests        []Request                                  // that wait for an answer, oldest first
 	Granted         map[string]bool                            // what was accepted for the session: keys of later questions that need no answer
-	Answers         map[transcript.ItemID]RequestAnswer        // given in the turn in progress, by what they are about
+	Answers         []answered                                 // given in the turn in progress
+	Resolved        []AlreadyResolved                          // the newest ones, oldest first: what a late answer is told
+	Stopping        bool                                       // the turn in progress was told to end while it waited
 	Reanchor        string                                     // text that the next request must carry
 	Accepted        map[string]Accepted
 	Deleted         bool
@@ -118,11 +120,12 @@ func evolve(s *state, seq int64, at time.Time, p Payload) {
 	case ThreadReverted:
 		s.revert(p)
 	case RequestCreated:
-		s.Requests = append(s.Requests, p.Request)
+		s.ask(p.Request)
 	case RequestResolved:
 		s.resolve(p)
 	case StatusChanged:
 		s.Status, s.Flags = p.Status, p.Flags
+		s.Stopping = s.Stopping || p.Stopping
 		s.accept(p.Accepted, at)
 	case QueueChanged:
 		s.Queue = p.Queue
@@ -185,7 +188,7 @@ func (s *state) completeTurn(t transcript.Turn) {
 		s.Transcript.Turns[i] = t
 	}
 	if s.Active == t.ID {
-		s.Active = ""
+		s.Active, s.Answers, s.Stopping = "", nil, false
 	}
 	clear(s.open) // what a turn leaves open, nobody will close
 }

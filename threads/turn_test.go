@@ -256,11 +256,11 @@ turn/completed failed`)
 func TestEveryToolCallIsAnsweredOnce(t *testing.T) {
 	b := newBench(t, func(c *threads.Config) {
 		c.Tools = map[string]threads.Tool{
-			"add": func(context.Context, transcript.ToolCall) (transcript.ToolResult, error) {
+			"add": func(context.Context, transcript.ToolCall, threads.Asker) (transcript.ToolResult, error) {
 				return transcript.ToolResult{Output: transcript.TextParts("5")}, nil
 			},
-			"panic": func(context.Context, transcript.ToolCall) (transcript.ToolResult, error) { panic("boom") },
-			"fail": func(context.Context, transcript.ToolCall) (transcript.ToolResult, error) {
+			"panic": func(context.Context, transcript.ToolCall, threads.Asker) (transcript.ToolResult, error) { panic("boom") },
+			"fail": func(context.Context, transcript.ToolCall, threads.Asker) (transcript.ToolResult, error) {
 				return transcript.ToolResult{}, errors.New("secret detail")
 			},
 		}
@@ -293,7 +293,7 @@ func TestEveryToolCallIsAnsweredOnce(t *testing.T) {
 func TestInterruptedCallGetsOneSyntheticResult(t *testing.T) {
 	started := make(chan struct{})
 	b := newBench(t, func(c *threads.Config) {
-		c.Tools = map[string]threads.Tool{"sleep": func(ctx context.Context, _ transcript.ToolCall) (transcript.ToolResult, error) {
+		c.Tools = map[string]threads.Tool{"sleep": func(ctx context.Context, _ transcript.ToolCall, _ threads.Asker) (transcript.ToolResult, error) {
 			close(started)
 			<-ctx.Done()
 			return transcript.ToolResult{}, ctx.Err()

@@ -13,6 +13,8 @@ func New(m adapters.Model) adapters.Adapter { return adapter{m} }
 
 type adapter struct{ model adapters.Model }
 
+var _ adapters.Continuer = adapter{}
+
 // Models implements adapters.Adapter.
 func (a adapter) Models(ctx context.Context) ([]adapters.ModelInfo, error) {
 	return a.model.Models(ctx)
@@ -32,5 +34,9 @@ func (a adapter) Open(ctx context.Context, p adapters.OpenParams) (adapters.Sess
 		}
 		name = infos[0].ID
 	}
-	return newSession(a.model, name), nil
+	return newSession(a.model, name, p.Tools), nil
 }
+
+// Continues implements adapters.Continuer: all that a session knows is in the
+// context.
+func (a adapter) Continues() bool { return true }

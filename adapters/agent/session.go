@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
@@ -14,6 +15,7 @@ import (
 type session struct {
 	model adapters.Model
 	name  string
+	tools []adapters.ToolSpec // that clients run, beside the model's own
 	// callIDs holds the ids of every call seen, also those that a compaction took
 	// out of the context: an undo can bring them back. Owned by Run.
 	callIDs map[transcript.CallID]bool
@@ -31,15 +33,19 @@ type life struct {
 	done    chan struct{} // closed when Run has returned; nil before the first Run
 }
 
-func newSession(m adapters.Model, name string) *session {
-	return &session{model: m, name: name, callIDs: map[transcript.CallID]bool{}}
+func newSession(m adapters.Model, name string, tools []adapters.ToolSpec) *session {
+	return &session{model: m, name: name, tools: tools, callIDs: map[transcript.CallID]bool{}}
 }
 
 // NativeID implements adapters.Session: endpoints have no sessions.
 func (s *session) NativeID() string { return "" }
 
 // Base implements adapters.Session.
-func (s *session) Base() adapters.Base { return s.model.Base() }
+func (s *session) Base() adapters.Base {
+	b := s.model.Base()
+	b.Tools = append(slices.Clip(b.Tools), s.tools...)
+	return b
+}
 
 // Run implements adapters.Session.
 func (s *session) Run(ctx context.Context, in adapters.TurnInput, host adapters.Host) (adapters.End, error) {
@@ -48,7 +54,7 @@ func (s *session) Run(ctx context.Context, in adapters.TurnInput, host adapters.
 		return adapters.End{}, err
 	}
 	defer finish()
-	return (&turn{session: s, id: in.Turn, host: host}).run(ctx)
+	return (&turn{session: s, id: in.Turn, host: host}).run(ctx, in.Continue)
 }
 
 // begin opens the session for steers. finish undoes it and releases the context.

@@ -23,7 +23,7 @@ type step struct {
 // request sends one request and turns its answer into items. Afterwards pending
 // holds what still has to be committed, in order.
 func (st *step) request(ctx context.Context, input adapters.Context) error {
-	req := adapters.Request{Model: st.name, Base: st.model.Base(), Entries: input.Entries}
+	req := adapters.Request{Model: st.name, Base: st.Base(), Entries: input.Entries}
 	err := st.stream(ctx, req)
 	if err == nil {
 		err = st.closePart(ctx)

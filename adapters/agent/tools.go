@@ -109,7 +109,7 @@ func (st *step) runTools(ctx context.Context) error {
 
 // runAll runs calls at the same time. The first failure of the host cancels the
 // others; it is a failure of the turn, unlike an error that a tool reports.
-func (st *step) runAll(ctx context.Context, calls []transcript.Item) error {
+func (t *turn) runAll(ctx context.Context, calls []transcript.Item) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	slots := make(chan struct{}, maxParallelTools)
@@ -121,7 +121,7 @@ func (st *step) runAll(ctx context.Context, calls []transcript.Item) error {
 		}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			if _, err := st.host.Tool(ctx, c); err != nil {
+			if _, err := t.host.Tool(ctx, c); err != nil {
 				cancel(fmt.Errorf("run tool: %w", err))
 			}
 		})

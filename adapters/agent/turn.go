@@ -22,8 +22,11 @@ type turn struct {
 }
 
 // run performs steps until the model is done and no steer is waiting.
-func (t *turn) run(ctx context.Context) (adapters.End, error) {
+func (t *turn) run(ctx context.Context, goOn bool) (adapters.End, error) {
 	input, err := t.boundary(ctx)
+	if err == nil && goOn {
+		input, err = t.goOn(ctx, input)
+	}
 	if err != nil {
 		return adapters.End{}, err
 	}
@@ -59,6 +62,36 @@ func (t *turn) boundary(ctx context.Context) (adapters.Context, error) {
 		return input, fmt.Errorf("read the context: %w", err)
 	}
 	return input, nil
+}
+
+// goOn takes up a turn that another process began: the calls that have no result
+// are run, under the ids that they have, before the model is asked again.
+func (t *turn) goOn(ctx context.Context, input adapters.Context) (adapters.Context, error) {
+	waiting := unanswered(input, t.id)
+	if len(waiting) == 0 {
+		return input, nil
+	}
+	if err := t.runAll(ctx, waiting); err != nil {
+		return input, err
+	}
+	return t.boundary(ctx)
+}
+
+// unanswered returns the calls of a turn that have no result, in order.
+func unanswered(c adapters.Context, turn transcript.TurnID) []transcript.Item {
+	answered := map[transcript.CallID]bool{}
+	for _, e := range c.Entries {
+		if r, ok := e.Item.Body.(transcript.ToolResult); ok {
+			answered[r.CallID] = true
+		}
+	}
+	var calls []transcript.Item
+	for _, e := range c.Entries {
+		if call, ok := e.Item.Body.(transcript.ToolCall); ok && e.Item.Turn == turn && !answered[call.CallID] {
+			calls = append(calls, e.Item)
+		}
+	}
+	return calls
 }
 
 // afterAnswer decides whether an answer without calls ends the turn. If a steer
