@@ -168,6 +168,45 @@ func (v value) describe() string {
 	panic("api: value of no kind")
 }
 
+// json appends the value as JSON, with the digits and the order it was written in.
+func (v value) json(b []byte) []byte {
+	switch v.kind {
+	case kindNull:
+		return append(b, "null"...)
+	case kindBool, kindNumber:
+		return append(b, v.text...)
+	case kindString:
+		return appendText(b, v.text)
+	case kindArray:
+		b = append(b, '[')
+		for i, e := range v.elems {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = e.json(b)
+		}
+		return append(b, ']')
+	case kindObject:
+		b = append(b, '{')
+		for i, m := range v.members {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = m.value.json(append(appendText(b, m.name), ':'))
+		}
+		return append(b, '}')
+	}
+	panic("api: value of no kind")
+}
+
+func appendText(b []byte, s string) []byte {
+	text, err := encode(s)
+	if err != nil { // a string always encodes
+		panic(err)
+	}
+	return append(b, text...)
+}
+
 // clip bounds what an error message repeats of a request.
 func clip(s string) string {
 	const most = 40

@@ -42,6 +42,9 @@ type Parameter struct {
 func Operations() []Operation {
 	var ops []Operation
 	for _, m := range methods {
+		if m.verb == "" {
+			continue
+		}
 		op := Operation{
 			Name: m.name, Verb: m.verb, Path: m.path, Statuses: append([]int{m.status}, m.also...), Handler: m.handler,
 			Result: m.result, Accepts: m.accepts, Sends: m.sends,
@@ -49,6 +52,7 @@ func Operations() []Operation {
 		for _, f := range fieldsOf(m.params) {
 			p := f.describe(m.params)
 			switch where := m.place(f); where {
+			case inRPC:
 			case inBody:
 				op.Body = append(op.Body, p)
 			case inBoth:

@@ -33,6 +33,11 @@ func (s *Server) threadStart(ctx context.Context, p *ThreadStartParams) (*Thread
 	}, nil
 }
 
+// joined implements joiner: who made a thread sees it from its first event on.
+func (r *ThreadStartResult) joined() joining {
+	return joining{thread: transcript.ThreadID(r.Thread.ID)}
+}
+
 // threadList lists threads, newest change first.
 func (s *Server) threadList(ctx context.Context, p *ThreadListParams) (*ThreadListResult, error) {
 	data, next, err := pageOf(s, p.query(true), func(q threads.PageQuery) ([]protocol.Thread, string, error) {

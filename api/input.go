@@ -1,6 +1,8 @@
 package api
 
 import (
+	"encoding/json"
+	"reflect"
 	"strings"
 
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
@@ -45,12 +47,32 @@ func (in *Input) fromValue(v value, path string) error {
 	default:
 		return wrong(path, "a text or a list of parts", v)
 	}
-	for _, p := range *in {
+	return in.check(path)
+}
+
+// check refuses an input that says nothing.
+func (in Input) check(path string) error {
+	for _, p := range in {
 		if strings.TrimSpace(p.Text) != "" {
 			return nil
 		}
 	}
 	return invalid("field `%s`: want a text that is not blank", path)
+}
+
+// fromRPC reads what codex clients send, and a plain text.
+func (in *Input) fromRPC(raw json.RawMessage, name string) error {
+	var text string
+	if json.Unmarshal(raw, &text) == nil && !isNull(raw) {
+		*in = Input{{Type: "text", Text: text}}
+	} else {
+		var parts []InputPart
+		if err := lenientList(raw, reflect.ValueOf(&parts).Elem(), constraint{max: new(int64(maxParts))}, name); err != nil {
+			return err
+		}
+		*in = parts
+	}
+	return in.check(name)
 }
 
 func (in Input) parts() []transcript.Part {

@@ -5,54 +5,93 @@ import (
 	"net/http"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
+
+	"github.com/plimsoll-dev/plimsoll/events"
+	"github.com/plimsoll-dev/plimsoll/threads"
+	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
 
 // A method is one thing that clients can ask for. Its name is that of the
-// JSON-RPC method; verb and path are its REST twin.
+// JSON-RPC method; verb and path are its REST twin, if it has one.
 type method struct {
 	name    string
-	verb    string
+	verb    string // empty: only JSON-RPC has it
 	path    string
 	status  int   // of REST's answer
 	also    []int // other statuses that a result can have
 	params  reflect.Type
 	result  reflect.Type
 	handler string // name of the Go method whose doc comment describes it
-	call    func(s *Server, ctx context.Context, params any) (any, error)
+	// call is nil for a method that only REST has.
+	call func(s *Server, ctx context.Context, params any) (any, error)
 
 	// serve, if set, answers the REST twin instead of call: its body, or its
 	// answer, is not JSON. Accepts and sends are their media types.
 	serve   func(s *Server, w http.ResponseWriter, r *http.Request, params any) error
 	accepts []string
 	sends   []string
+
+	// What JSON-RPC has to know about it.
+
+	// mutates: what it causes is told to the caller after the answer.
+	mutates bool
+	// subscribes: the connection follows the thread of the result, which is a
+	// joiner, from then on.
+	subscribes bool
+	// waits: it may take as long as a turn does, so nothing waits for it.
+	waits bool
+	// own: it is not codex's, and never needs a capability.
+	own bool
+	// experimental: in codex it needs capabilities.experimentalApi, and so it does
+	// here. Experimental members of its parameters are in experimentalFields.
+	experimental bool
+	// bare: in codex it has no params; what is sent as such is ignored.
+	bare bool
+	// missing is the text for a thread that does not exist, in codex's words.
+	missing string
 }
 
-// methods is everything that can be asked for, and the source of both doors and
-// of openapi.yaml. A new method is a line here, its types in types.go and its
-// handler.
-var methods = []method{
-	rpc("thread/start", "POST /v1/threads", http.StatusCreated, (*Server).threadStart),
+// methods is everything that can be asked for, and the source of both doors, of
+// openapi.yaml and of the tables of docs/wire.md. A new method is a line here, its
+// types and its handler. What belongs to a connection is in rpc_methods.go.
+var methods = slices.Concat(threadMethods, turnMethods, readMethods, connectionMethods)
+
+// threadMethods make threads, change them and list them.
+var threadMethods = []method{
+	rpc("thread/start", "POST /v1/threads", http.StatusCreated, (*Server).threadStart).mutating().subscribing(),
 	rpc("thread/list", "GET /v1/threads", http.StatusOK, (*Server).threadList),
-	rpc("thread/read", "GET /v1/threads/{threadId}", http.StatusOK, (*Server).threadRead),
-	rpc("thread/delete", "DELETE /v1/threads/{threadId}", http.StatusOK, (*Server).threadDelete),
-	rpc("turn/start", "POST /v1/threads/{threadId}/turns", http.StatusAccepted, (*Server).turnStart),
-	rpc("turn/interrupt", "POST /v1/threads/{threadId}/turns/{turnId}/interrupt", http.StatusOK, (*Server).turnInterrupt),
-	rpc("thread/turns/list", "GET /v1/threads/{threadId}/turns", http.StatusOK, (*Server).turnList),
-	rpc("thread/turns/read", "GET /v1/threads/{threadId}/turns/{turnId}", http.StatusOK, (*Server).turnRead),
-	rpc("thread/items/list", "GET /v1/threads/{threadId}/items", http.StatusOK, (*Server).itemList),
-	rpc("thread/compact/start", "POST /v1/threads/{threadId}/compact", http.StatusAccepted, (*Server).compactStart).or(http.StatusOK),
-	rpc("thread/compact/list", "GET /v1/threads/{threadId}/compactions", http.StatusOK, (*Server).compactList),
-	rpc("thread/compact/read", "GET /v1/threads/{threadId}/compactions/{compactionId}", http.StatusOK, (*Server).compactRead),
-	rpc("thread/context/read", "GET /v1/threads/{threadId}/context", http.StatusOK, (*Server).contextRead),
-	rpc("thread/events/read", "GET /v1/threads/{threadId}/events", http.StatusOK, (*Server).threadEventsRead).
-		serving((*Server).serveThreadEvents, nil, []string{jsonType, sseType}),
-	rpc("events/read", "GET /v1/events", http.StatusOK, (*Server).eventsRead).
-		serving((*Server).serveEvents, nil, []string{jsonType, sseType}),
-	rpc("provider/list", "GET /v1/providers", http.StatusOK, (*Server).providerList),
+	rpc("thread/read", "GET /v1/threads/{threadId}", http.StatusOK, (*Server).threadRead).lacking("thread not loaded: "),
+	rpc("thread/delete", "DELETE /v1/threads/{threadId}", http.StatusOK, (*Server).threadDelete).mutating().lacking(noRollout),
+	rpc("provider/list", "GET /v1/providers", http.StatusOK, (*Server).providerList).ours(),
 	rest[ImportParams, ImportResult]("thread/import", "POST /v1/imports", http.StatusCreated, (*Server).serveImport, importTypes, []string{jsonType}),
 	rest[ThreadParams, Empty]("thread/export", "GET /v1/threads/{threadId}/export", http.StatusOK, (*Server).serveExport, nil, []string{ndjsonType}),
 }
+
+// turnMethods say something to a thread.
+var turnMethods = []method{
+	rpc("turn/start", "POST /v1/threads/{threadId}/turns", http.StatusAccepted, (*Server).turnStart).mutating(),
+	rpc("turn/interrupt", "POST /v1/threads/{threadId}/turns/{turnId}/interrupt", http.StatusOK, (*Server).turnInterrupt).mutating(),
+	rpc("thread/compact/start", "POST /v1/threads/{threadId}/compact", http.StatusAccepted, (*Server).compactStart).or(http.StatusOK).mutating().waiting(),
+}
+
+// readMethods tell what happened in a thread.
+var readMethods = []method{
+	rpc("thread/turns/list", "GET /v1/threads/{threadId}/turns", http.StatusOK, (*Server).turnList).lacking("thread not loaded: "),
+	rpc("thread/turns/read", "GET /v1/threads/{threadId}/turns/{turnId}", http.StatusOK, (*Server).turnRead).ours(),
+	rpc("thread/items/list", "GET /v1/threads/{threadId}/items", http.StatusOK, (*Server).itemList).lacking("thread not loaded: "),
+	rpc("thread/compact/list", "GET /v1/threads/{threadId}/compactions", http.StatusOK, (*Server).compactList).ours(),
+	rpc("thread/compact/read", "GET /v1/threads/{threadId}/compactions/{compactionId}", http.StatusOK, (*Server).compactRead).ours(),
+	rpc("thread/context/read", "GET /v1/threads/{threadId}/context", http.StatusOK, (*Server).contextRead).ours(),
+	rpc("thread/events/read", "GET /v1/threads/{threadId}/events", http.StatusOK, (*Server).threadEventsRead).
+		serving((*Server).serveThreadEvents, nil, []string{jsonType, sseType}).ours(),
+	rpc("events/read", "GET /v1/events", http.StatusOK, (*Server).eventsRead).
+		serving((*Server).serveEvents, nil, []string{jsonType, sseType}).ours(),
+}
+
+// noRollout is codex's text for a thread that is not stored.
+const noRollout = "no rollout found for thread id "
 
 // Media types of bodies.
 const (
@@ -81,7 +120,7 @@ func rest[P, R any](name, twin string, status int, h func(*Server, http.Response
 }
 
 func describe[P, R any](name, twin string, status int, h any) method {
-	verb, path, _ := strings.Cut(twin, " ")
+	verb, path, _ := strings.Cut(twin, " ") // both empty without a twin
 	return method{
 		name: name, verb: verb, path: path, status: status,
 		params: reflect.TypeFor[P](), result: reflect.TypeFor[R](), handler: funcName(h),
@@ -91,6 +130,48 @@ func describe[P, R any](name, twin string, status int, h any) method {
 func (m method) serving(h func(*Server, http.ResponseWriter, *http.Request, any) error, accepts, sends []string) method {
 	m.serve, m.accepts, m.sends = h, accepts, sends
 	return m
+}
+
+// only is a method that only JSON-RPC has.
+func only[P, R any](name string, h func(*Server, context.Context, *P) (*R, error)) method {
+	return rpc(name, "", 0, h)
+}
+
+func (m method) mutating() method { m.mutates = true; return m }
+
+func (m method) subscribing() method { m.subscribes = true; return m }
+
+func (m method) waiting() method { m.waits = true; return m }
+
+func (m method) ours() method { m.own = true; return m }
+
+func (m method) gated() method { m.experimental = true; return m }
+
+func (m method) without() method { m.bare = true; return m }
+
+func (m method) lacking(text string) method { m.missing = text; return m }
+
+// methodNamed returns a method that JSON-RPC serves.
+func methodNamed(name string) (method, bool) {
+	i := slices.IndexFunc(methods, func(m method) bool { return m.name == name && m.call != nil })
+	if i < 0 {
+		return method{}, false
+	}
+	return methods[i], true
+}
+
+// A joiner is the result of a method that subscribes.
+type joiner interface{ joined() joining }
+
+// A joining is what a connection follows, from where, and what it is told first.
+type joining struct {
+	thread transcript.ThreadID
+	// after is the position to follow from; nil is the beginning.
+	after *events.Cursor
+	// usage and requests are sent before what follows: the newest token counts, and
+	// what waits for an answer.
+	usage    *threads.UsageUpdated
+	requests []threads.Request
 }
 
 func (m method) or(status int) method {
@@ -107,6 +188,8 @@ func funcName(h any) string {
 // place is where REST takes a field from.
 func (m method) place(f field) place {
 	switch {
+	case f.in == inRPC:
+		return inRPC
 	case f.in == inPath && !strings.Contains(m.path, "{"+f.name+"}"):
 		panic("api: " + m.path + " lacks {" + f.name + "}")
 	case f.in != "":

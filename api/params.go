@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"reflect"
@@ -23,6 +24,7 @@ const (
 	inPath   place = "path"
 	inHeader place = "header"
 	inBoth   place = "both" // query or body
+	inRPC    place = "rpc"  // only JSON-RPC takes it
 )
 
 // A field is one parameter, as its struct tags describe it.
@@ -33,11 +35,13 @@ type field struct {
 	required bool
 	in       place // empty: the method's default
 	header   string
+	onRPC    string // what a text is on JSON-RPC if it is left out
 	constraint
 }
 
 // A constraint is what a value must satisfy beyond its type. Min and max bound a
-// number, or the length of a string (code points) or list.
+// number, or the length of a string (code points) or list; enum and id are about
+// the elements of a list.
 type constraint struct {
 	min, max *int64
 	enum     []string
@@ -60,7 +64,7 @@ func fieldsOf(t reflect.Type) []field {
 		f := field{name: name, index: sf.Index, typ: sf.Type, required: opts != "omitempty"}
 		in, header, _ := strings.Cut(sf.Tag.Get("in"), ":")
 		f.in, f.header = place(in), header
-		f.constraint = constraintOf(sf.Tag)
+		f.constraint, f.onRPC = constraintOf(sf.Tag), sf.Tag.Get("rpc")
 		fields = append(fields, f)
 	}
 	fieldCache.Store(t, fields)
@@ -140,6 +144,10 @@ func assignValue(v value, dst any, c constraint, path string) error {
 		return d.fromValue(v, path)
 	}
 	out := reflect.ValueOf(dst).Elem()
+	if raw, ok := dst.(*json.RawMessage); ok {
+		*raw = v.json(nil)
+		return nil
+	}
 	bad := func() error { return wrong(path, want(out.Type(), c), v) }
 	switch out.Kind() {
 	case reflect.String:
@@ -189,13 +197,16 @@ func assignList(v value, out reflect.Value, c constraint, path string) error {
 	}
 	list := reflect.MakeSlice(out.Type(), len(v.elems), len(v.elems))
 	for i, e := range v.elems {
-		if err := assignValue(e, list.Index(i).Addr().Interface(), constraint{}, fmt.Sprintf("%s[%d]", path, i)); err != nil {
+		if err := assignValue(e, list.Index(i).Addr().Interface(), c.of(), fmt.Sprintf("%s[%d]", path, i)); err != nil {
 			return err
 		}
 	}
 	out.Set(list)
 	return nil
 }
+
+// of is the constraint of the elements of a list.
+func (c constraint) of() constraint { return constraint{enum: c.enum, id: c.id} }
 
 func (c constraint) allowsText(s string) bool {
 	if c.enum != nil {

@@ -1,14 +1,19 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"time"
 
+	"github.com/plimsoll-dev/plimsoll/api/jsonrpc"
 	"github.com/plimsoll-dev/plimsoll/events"
+	"github.com/plimsoll-dev/plimsoll/threads"
 	"github.com/plimsoll-dev/plimsoll/threads/fault"
+	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
 
 // Problem is every error of REST: application/problem+json (RFC 9457).
@@ -124,6 +129,85 @@ func problemOf(err error, requestID string) (Problem, [2]string) {
 		header = [2]string{"Retry-After", "1"}
 	}
 	return p, header
+}
+
+// rpcProblem is what an error is on JSON-RPC. Its data tells the code, and what
+// belongs to it, but for errors that codex clients know by their own data or by
+// its absence.
+func (s *Server) rpcProblem(ctx context.Context, m method, params any, err error) *jsonrpc.Error {
+	err = asFault(err)
+	code := fault.CodeOf(err)
+	p := &jsonrpc.Error{Code: jsonrpc.CodeInvalid, Message: fault.MessageOf(err)}
+	f, _ := errors.AsType[*fault.Error](err)
+	switch code {
+	case fault.Overloaded:
+		return &jsonrpc.Error{Code: jsonrpc.CodeOverloaded, Message: "Server overloaded; retry later."}
+	case fault.Full, fault.Unavailable, fault.Corrupt, fault.Internal:
+		p.Code = jsonrpc.CodeInternal
+	case fault.NotFound:
+		p.Message = s.lacks(ctx, m, params, p.Message)
+	case fault.Busy:
+		if f, ok := f.Data.(threads.NotSteerable); ok {
+			return notSteerable(f)
+		}
+	}
+	data := rpcData{Code: code}
+	if f != nil {
+		data.Data = f.Data
+	}
+	var encErr error
+	if p.Data, encErr = encode(data); encErr != nil {
+		s.log.LogAttrs(ctx, slog.LevelError, "encode the data of an error", slog.String("method", m.name), slog.Any("error", encErr))
+		p.Data = nil
+	}
+	return p
+}
+
+// rpcData is the data of an error on JSON-RPC.
+type rpcData struct {
+	Code fault.Code `json:"code"`
+	Data any        `json:"data,omitempty"`
+}
+
+// lacks is the text for something that does not exist: codex's, if it is the
+// thread.
+func (s *Server) lacks(ctx context.Context, m method, params any, text string) string {
+	id, ok := threadOf(params)
+	if !ok || m.own {
+		return text
+	}
+	if _, err := s.service(id).ReadThread(ctx, id); fault.CodeOf(err) != fault.NotFound {
+		return text
+	}
+	return cmp.Or(m.missing, "thread not found: ") + string(id)
+}
+
+// threadOf returns the thread that parameters name.
+func threadOf(params any) (transcript.ThreadID, bool) {
+	v := reflect.Indirect(reflect.ValueOf(params))
+	if v.Kind() != reflect.Struct {
+		return "", false
+	}
+	f := v.FieldByName("ThreadID")
+	if !f.IsValid() || f.Kind() != reflect.String {
+		return "", false
+	}
+	return transcript.ThreadID(f.String()), true
+}
+
+// notSteerable is codex's error for a steer that came during a compaction: by its
+// data the codex TUI knows that it may send the message later.
+func notSteerable(f threads.NotSteerable) *jsonrpc.Error {
+	const text = "cannot steer a compact turn"
+	data, err := encode(map[string]any{
+		"message":           text,
+		"codexErrorInfo":    map[string]any{"activeTurnNotSteerable": map[string]any{"turnKind": f.TurnKind}},
+		"additionalDetails": nil, "misalignment": nil,
+	})
+	if err != nil { // texts always encode
+		panic(err)
+	}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalid, Message: text, Data: data}
 }
 
 // fail answers a request with a problem. The cause goes to the log only.

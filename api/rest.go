@@ -23,7 +23,9 @@ import (
 func (s *Server) routes() http.Handler {
 	mux := chi.NewRouter()
 	for _, m := range methods {
-		mux.Method(m.verb, m.path, s.twin(m))
+		if m.verb != "" {
+			mux.Method(m.verb, m.path, s.twin(m))
+		}
 	}
 	mux.Get("/openapi.yaml", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/yaml")

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/plimsoll-dev/plimsoll/threads"
@@ -18,6 +19,9 @@ import (
 // Options is what a Server runs with.
 type Options struct {
 	Service *threads.Service
+	// Ephemeral hosts the threads that are not to be kept; nil: there are none. If
+	// it has a provider called title, threads that only find a title run there.
+	Ephemeral *threads.Service
 	// Token returns the token that clients must send. It is called for each
 	// request, and often while streams are open: a replaced token counts at once
 	// for requests and within a second for streams. It is called from many
@@ -38,7 +42,10 @@ type Options struct {
 // those of its Serve calls, which wait for them; with a handler alone, a stream
 // ends when its client is gone or the service closes.
 type Server struct {
-	svc     *threads.Service
+	svc       *threads.Service
+	ephemeral *threads.Service
+	passing   sync.Map // transcript.ThreadID of the threads of ephemeral
+
 	token   func() string
 	hosts   []string
 	origins []string
@@ -87,7 +94,7 @@ var defaultTiming = timing{
 // New returns a Server. It does nothing until it serves.
 func New(o Options) *Server {
 	s := &Server{
-		svc:     o.Service,
+		svc: o.Service, ephemeral: o.Ephemeral,
 		token:   o.Token,
 		hosts:   []string{"localhost", "127.0.0.1", "[::1]"},
 		origins: slices.Clone(o.Origins),

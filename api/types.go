@@ -99,8 +99,9 @@ type TurnStartParams struct {
 	ThreadID string `json:"threadId" in:"path" id:"thread"`
 	Input    Input  `json:"input"`
 	// Mode says what happens while a turn runs: queue makes the input a turn of
-	// its own, later; steer puts it into the running turn. Default: queue.
-	Mode string `json:"mode,omitempty" enum:"queue,steer"`
+	// its own, later; steer puts it into the running turn. Default: queue; on
+	// JSON-RPC, as in codex, steer.
+	Mode string `json:"mode,omitempty" enum:"queue,steer" rpc:"steer"`
 	// ClientUserMessageID is given back in the user message.
 	ClientUserMessageID string `json:"clientUserMessageId,omitempty" max:"200"`
 	// ClientRequestID makes the request idempotent.

@@ -1,0 +1,95 @@
+package api
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/plimsoll-dev/plimsoll/threads/fault"
+)
+
+const someThread = "0190b3f0-0000-7000-8000-000000000000"
+
+func decode(t *testing.T, name, params string, experimental bool) (any, error) {
+	t.Helper()
+	m, ok := methodNamed(name)
+	if !ok {
+		t.Fatalf("no method %s", name)
+	}
+	return decodeRPC(m, json.RawMessage(params), experimental)
+}
+
+// The texts were read off codex 0.171.
+func TestJSONRPCParametersAreRefusedInTheWordsOfCodex(t *testing.T) {
+	for _, c := range []struct{ method, params, want string }{
+		{"thread/read", ``, "Invalid request: missing field `params`"},
+		{"thread/read", `null`, "Invalid request: missing field `params`"},
+		{"thread/read", `{}`, "Invalid request: missing field `threadId`"},
+		{"thread/read", `{"threadId":5}`, "Invalid request: invalid type: integer `5`, expected a string"},
+		{"thread/read", `{"threadId":null}`, "Invalid request: invalid type: null, expected a string"},
+		{"thread/read", `{"threadId":{}}`, "Invalid request: invalid type: map, expected a string"},
+		{"thread/read", `{"threadId":[true]}`, "Invalid request: invalid type: sequence, expected a string"},
+		{"thread/read", `{"threadId":false}`, "Invalid request: invalid type: boolean `false`, expected a string"},
+		{"thread/read", `{"threadId":"zzz"}`, `invalid thread id: want a UUID, got "zzz"`},
+		{"thread/list", `{"limit":"x"}`, "Invalid request: invalid type: string \"x\", expected u32"},
+		{"thread/list", `{"limit":-1}`, "Invalid request: invalid value: integer `-1`, expected u32"},
+		{"thread/list", `{"limit":1.5}`, "Invalid request: invalid type: floating point `1.5`, expected u32"},
+		{"thread/list", `{"limit":99999999999}`, "Invalid request: invalid value: integer `99999999999`, expected u32"},
+		{"thread/start", `{"sandbox":"zz"}`, "Invalid request: unknown variant `zz`, expected one of `read-only`, `workspace-write`, `danger-full-access`"},
+		{"turn/start", `{"threadId":"` + someThread + `"}`, "Invalid request: missing field `input`"},
+		{"turn/start", `{"threadId":"` + someThread + `","input":"x","mode":"zz"}`, "Invalid request: unknown variant `zz`, expected `queue` or `steer`"},
+		{"thread/start", `{"dynamicTools":[]}`, "thread/start.dynamicTools requires experimentalApi capability"},
+		{"thread/start", `{"experimentalRawEvents":true}`, "thread/start.experimentalRawEvents requires experimentalApi capability"},
+		{"thread/start", `5`, "Invalid request: invalid type: integer `5`, expected struct ThreadStartParams"},
+	} {
+		_, err := decode(t, c.method, c.params, false)
+		if fault.CodeOf(err) != fault.Invalid || fault.MessageOf(err) != c.want {
+			t.Errorf("%s %s: %v, want %s", c.method, c.params, err, c.want)
+		}
+	}
+}
+
+func TestJSONRPCIgnoresWhatItDoesNotKnow(t *testing.T) {
+	for _, params := range []string{
+		`{"threadId":"` + someThread + `","input":"x","turnTrigger":"user","nonsense":{"a":[1]},"mode":null,"clientUserMessageId":null}`,
+		`{"threadId":"x","threadId":"` + someThread + `","input":[{"type":"text","text":"x","more":1}]}`,
+	} {
+		got, err := decode(t, "turn/start", params, false)
+		if err != nil {
+			t.Errorf("%s: %v", params, err)
+			continue
+		}
+		p := got.(*TurnStartParams)
+		if p.ThreadID != someThread || p.Mode != "steer" || len(p.Input) != 1 || p.Input[0].Text != "x" {
+			t.Errorf("%s: read as %+v", params, p)
+		}
+	}
+}
+
+func TestAPageOfZeroOrTooManyIsBroughtIntoItsBounds(t *testing.T) {
+	for params, want := range map[string]int{`{"limit":0}`: 1, `{"limit":5000}`: maxPage, `{"limit":7}`: 7, `{"limit":null}`: 0, `{}`: 0} {
+		got, err := decode(t, "thread/list", params, false)
+		if err != nil || got.(*ThreadListParams).Limit != want {
+			t.Errorf("%s: %+v, %v; want limit %d", params, got, err, want)
+		}
+	}
+}
+
+func TestExperimentalMembersNeedTheCapabilityUnlessTheyAreOff(t *testing.T) {
+	for method, fields := range experimentalFields {
+		if _, ok := methodNamed(method); !ok {
+			continue // not served yet
+		}
+		for _, f := range fields {
+			params := `{"threadId":"` + someThread + `","input":"x","expectedTurnId":"x","` + f + `":`
+			for _, off := range []string{"null", "false"} {
+				if _, err := decode(t, method, params+off+"}", false); err != nil && strings.Contains(err.Error(), "experimentalApi") {
+					t.Errorf("%s with %s %s: %v", method, f, off, err)
+				}
+			}
+		}
+	}
+	if _, err := decode(t, "thread/start", `{"experimentalRawEvents":true}`, true); err != nil {
+		t.Errorf("with the capability: %v", err)
+	}
+}
