@@ -290,6 +290,16 @@ func describe(ps []threads.Payload) []string {
 		switch p := p.(type) {
 		case threads.StatusChanged:
 			line += " " + string(p.Status)
+			for _, f := range p.Flags {
+				line += " " + string(f)
+			}
+		case threads.RequestCreated:
+			line += " " + p.Request.Method
+		case threads.RequestResolved:
+			line += " " + string(p.Outcome)
+			if p.Answer != nil {
+				line += strings.TrimRight(" "+string(p.Answer.Decision), " ")
+			}
 		case threads.QueueChanged:
 			line += fmt.Sprintf(" %d", len(p.Queue))
 		case threads.TurnStarted:
