@@ -259,7 +259,9 @@ func TestEveryToolCallIsAnsweredOnce(t *testing.T) {
 			"add": func(context.Context, transcript.ToolCall, threads.Asker) (transcript.ToolResult, error) {
 				return transcript.ToolResult{Output: transcript.TextParts("5")}, nil
 			},
-			"panic": func(context.Context, transcript.ToolCall, threads.Asker) (transcript.ToolResult, error) { panic("boom") },
+			"panic": func(context.Context, transcript.ToolCall, threads.Asker) (transcript.ToolResult, error) {
+				panic("boom")
+			},
 			"fail": func(context.Context, transcript.ToolCall, threads.Asker) (transcript.ToolResult, error) {
 				return transcript.ToolResult{}, errors.New("secret detail")
 			},
