@@ -20,6 +20,8 @@ import (
 type CreateParams struct {
 	Settings       Settings
 	Name           string
+	Origin         Origin
+	Tools          []DynamicTool // that the clients run
 	IdempotencyKey string
 }
 
@@ -31,7 +33,7 @@ func (s *Service) CreateThread(ctx context.Context, p CreateParams) (ThreadRead,
 	}
 	key := p.IdempotencyKey
 	p.IdempotencyKey = ""
-	c := createThread{started: ThreadStarted{Settings: settings, Name: p.Name, CreatedAt: transcript.Millis(s.now())}}
+	c := createThread{started: ThreadStarted{Settings: settings, Name: p.Name, Origin: p.Origin, Tools: p.Tools, CreatedAt: transcript.Millis(s.now())}}
 	return s.create(ctx, c, "thread/start", key, requestHash(p))
 }
 

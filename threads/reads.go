@@ -46,7 +46,7 @@ func pageLimit(n int) (int, error) {
 
 // span walks positions 0 … n-1 of a list, forward or backward, from where the
 // page before ended. A page's cursor is the position of its last element, so
-// that growth at the end moves nothing.
+// that growth at the end moves nothing; n itself is the end as it was.
 func span(q PageQuery, n int) (next func() (int, bool), limit int, err error) {
 	limit, err = pageLimit(q.Limit)
 	if err != nil {
@@ -58,7 +58,7 @@ func span(q PageQuery, n int) (next func() (int, bool), limit int, err error) {
 	}
 	if q.Cursor != "" {
 		at, err := strconv.Atoi(q.Cursor)
-		if err != nil || at < 0 || at >= n {
+		if err != nil || at < 0 || at > n {
 			return nil, 0, fault.New(fault.Invalid, "invalid cursor %q: use the nextCursor of the page before", q.Cursor)
 		}
 		i = at
