@@ -2,8 +2,8 @@ package jsonrpc
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"sync"
@@ -11,16 +11,15 @@ import (
 	"time"
 )
 
-// ErrClosed says that the connection has ended or is about to.
+// ErrClosed says that the connection has ended, or is about to.
 var ErrClosed = errors.New("jsonrpc: connection closed")
 
-// WebSocket statuses that a connection is closed with by itself.
+// Statuses of WebSockets that a connection ends with by itself.
 const (
-	StatusNormal     = 1000
-	StatusGoingAway  = 1001
-	StatusTooBig     = 1009
-	StatusTryLater   = 1013
-	statusNoLifeSign = 1001
+	StatusNormal    = 1000
+	StatusGoingAway = 1001
+	StatusTooBig    = 1009
+	StatusTryLater  = 1013
 )
 
 const (
@@ -29,6 +28,12 @@ const (
 	drainTime = 10 * time.Second
 	// closeTime is how long Close waits for what is queued to be written.
 	closeTime = 250 * time.Millisecond
+	// batchBytes is how much is given to the transport at a time, if frames are
+	// smaller than that.
+	batchBytes = 64 << 10
+	// stalled is how long a write takes at least when the client, and not this
+	// machine, is what it waits for.
+	stalled = 100 * time.Millisecond
 )
 
 // A Conn is one connection. NewConn makes it, so that a handler can know it before
@@ -46,21 +51,22 @@ type Conn struct {
 	stats counters
 
 	closing sync.Once
-	status  int    // written once, before out is closed
-	reason  string // the same
-	cause   error  // the same: why Serve returns, nil if all is in order
+	status  int    // written once, before out is closed; so are the next two
+	reason  string //
+	cause   error  // why Serve returns, nil if all is in order
+	cut     sync.Once
 
-	cut      sync.Once
-	lastSeen atomic.Int64 // unix nanoseconds
+	ended   atomic.Bool  // by the client, in order
+	pings   atomic.Int32 // sent since the client was last heard
+	pingDue atomic.Bool
 }
 
-// NewConn returns a connection that does nothing before Serve but queue what is
-// sent.
+// NewConn returns a connection that, before Serve, only queues what is sent.
 func NewConn(t Transport, o Options) *Conn {
 	o = o.orDefault()
 	return &Conn{
 		t: t, o: o, log: o.Logger,
-		out:   newQueue(o.QueueFrames, o.QueueBytes),
+		out:   newQueue(usage{o.QueueFrames, o.QueueBytes}),
 		lanes: newLanes(o.MaxWaiting, o.MaxRunning),
 	}
 }
@@ -86,132 +92,180 @@ func (c *Conn) Serve(ctx context.Context, h Handler) error {
 	defer stop()
 	var wg sync.WaitGroup
 	wg.Go(c.write)
+	stopPings := c.startPings()
 	s := newStream(handling, c, h)
-	ended := s.run()
-	if errors.Is(ended, io.EOF) {
-		c.drain()
-		c.end(StatusNormal, "", nil, false)
+	if err := s.run(); errors.Is(err, io.EOF) {
+		c.ended.Store(true)
+		c.drain(s)
+		c.end(StatusNormal, "", nil, c.o.WriteTimeout)
 	} else {
-		c.end(StatusGoingAway, "", ended, true)
+		c.end(statusOf(err), "", err, 0)
 	}
 	cancel()
 	c.lanes.stop()
 	wg.Wait()
+	stopPings()
+	s.finish()
 	c.lanes.wg.Wait()
-	c.log.Debug("connection ended", "cause", c.cause, "stats", c.Stats())
+	c.report()
 	return c.cause
 }
 
-// Send queues frames, each of which is a whole JSON text, all together and behind
-// what was queued before. It blocks while the queue is full. The frames must not be
-// changed any more.
+// statusOf is what a connection is closed with that can no longer be read.
+func statusOf(err error) int {
+	if errors.Is(err, errTooBig) {
+		return StatusTooBig
+	}
+	return StatusGoingAway
+}
+
+// report logs how the connection ended.
+func (c *Conn) report() {
+	level := slog.LevelDebug
+	if c.Stats() != (Stats{}) {
+		level = slog.LevelInfo
+	}
+	c.log.Log(context.Background(), level, "connection ended", "cause", c.cause, "stats", c.Stats())
+}
+
+// Send queues frames, each of them a whole JSON text: all together, behind what was
+// queued before. It blocks while the queue is full; an error says that none of them
+// is sent. The frames must not be changed any more.
 func (c *Conn) Send(ctx context.Context, frames ...[]byte) error {
+	if len(frames) == 0 {
+		return nil
+	}
 	cost := usage{frames: len(frames)}
 	for _, f := range frames {
 		cost.bytes += len(f)
 	}
-	if len(frames) == 0 {
-		return nil
-	}
-	if err := c.out.reserve(ctx, cost); err != nil {
-		return err
-	}
-	return c.out.push(cost, frames...)
+	return c.out.put(ctx, cost, frames...)
 }
 
 // Close ends the connection from this side. What is queued is still written, for up
 // to 250 ms. The status and the reason, of up to 123 bytes, are for WebSockets. It
 // does not wait; the first call counts.
-func (c *Conn) Close(status int, reason string) { c.end(status, reason, nil, false) }
+func (c *Conn) Close(status int, reason string) { c.end(status, reason, nil, closeTime) }
 
-// end ends the connection, at once or when what is queued was written.
-func (c *Conn) end(status int, reason string, cause error, now bool) {
+// end ends the connection, when what is queued was written, but not later than
+// after grace.
+func (c *Conn) end(status int, reason string, cause error, grace time.Duration) {
 	c.closing.Do(func() {
 		c.status, c.reason, c.cause = status, reason, cause
 		c.out.close()
-		if !now {
-			time.AfterFunc(closeTime, c.abort)
+		if grace > 0 {
+			time.AfterFunc(grace, c.abort)
 		}
 	})
-	if now {
+	if grace == 0 {
 		c.abort()
 	}
 }
 
 // abort closes the transport, whatever is being written.
 func (c *Conn) abort() {
-	c.cut.Do(func() { _ = c.t.Close(c.status, c.reason) })
+	c.cut.Do(func() {
+		if err := c.t.Close(c.status, c.reason); err != nil {
+			c.log.Debug("transport did not close in order", "err", err)
+		}
+	})
 }
 
-// drain waits until what was read is handled and answered.
-func (c *Conn) drain() {
+// drain waits until what was read is handled, and answered if it can be.
+func (c *Conn) drain(s *stream) {
 	idle := make(chan struct{})
 	go func() { c.lanes.wg.Wait(); close(idle) }()
-	t := time.NewTimer(drainTime)
-	defer t.Stop()
-	select {
-	case <-idle:
-	case <-t.C:
-	case <-c.out.gone:
+	_, open := c.t.(*lines) // its other half is
+	limit := time.NewTimer(drainTime)
+	defer limit.Stop()
+	for _, done := range []<-chan struct{}{idle, s.settled(!open)} {
+		select {
+		case <-done:
+		case <-limit.C:
+			return
+		case <-c.out.gone:
+			return
+		}
 	}
+}
+
+// A batcher is a transport that writes several frames at less cost than one after
+// the other. It calls progress whenever it got rid of something.
+type batcher interface {
+	writeBatch(frames [][]byte, progress func()) error
 }
 
 // write is the writer.
 func (c *Conn) write() {
 	defer c.abort()
 	watchdog := time.AfterFunc(c.o.WriteTimeout, func() {
-		c.end(StatusTryLater, "slow consumer", errors.New("jsonrpc: the client takes nothing"), true)
+		err := fmt.Errorf("jsonrpc: the client took nothing for %v", c.o.WriteTimeout)
+		c.end(StatusTryLater, "slow consumer: nothing was taken for "+c.o.WriteTimeout.String(), err, 0)
 	})
 	watchdog.Stop()
 	defer watchdog.Stop()
-	for {
-		batch, open := c.out.next()
-		for _, f := range batch {
-			watchdog.Reset(c.o.WriteTimeout)
-			err := c.t.Write(f.bytes)
-			watchdog.Stop()
-			if err != nil {
-				c.end(StatusGoingAway, "", err, true)
+	var frames []frame
+	for open := true; ; {
+		if frames, open = c.out.next(frames); len(frames) == 0 && !c.pingDue.Load() {
+			if !open {
 				return
 			}
-			c.out.written(f)
-		}
-		if len(batch) > 0 {
+			<-c.out.wake
 			continue
 		}
-		if !open {
+		if err := c.writeAll(frames, watchdog); err != nil {
+			if c.ended.Load() { // as is to be expected
+				c.out.discard()
+				continue
+			}
+			c.end(StatusGoingAway, "", fmt.Errorf("write to the client: %w", err), 0)
 			return
 		}
-		<-c.out.wake
 	}
 }
 
-type counters struct{ dropped, unparsable, refused, overloaded, panics atomic.Int64 }
-
-// Stats counts what a connection did not do.
-type Stats struct {
-	Unparsable int64 // frames that are no JSON, answered with -32700
-	Refused    int64 // frames that are no message, answered with -32600
-	Dropped    int64 // frames and notifications that were dropped without an answer
-	Overloaded int64 // requests answered with -32001
-	Panics     int64 // of handlers
+// writeAll writes frames, batch by batch, and the ping that is due.
+func (c *Conn) writeAll(frames []frame, watchdog *time.Timer) error {
+	defer watchdog.Stop()
+	var last time.Time
+	progress := func() {
+		now := time.Now()
+		if now.Sub(last) >= stalled { // room was made: somebody reads
+			c.heard()
+		}
+		last = now
+		watchdog.Reset(c.o.WriteTimeout)
+	}
+	var batch [][]byte
+	for len(frames) > 0 {
+		n, size := 0, 0
+		batch = batch[:0]
+		for n == 0 || n < len(frames) && size+len(frames[n].bytes) <= batchBytes {
+			size += len(frames[n].bytes)
+			batch = append(batch, frames[n].bytes)
+			n++
+		}
+		last = time.Now()
+		watchdog.Reset(c.o.WriteTimeout)
+		if err := c.writeBatch(batch, progress); err != nil {
+			return err
+		}
+		c.out.written(frames[:n])
+		frames = frames[n:]
+	}
+	watchdog.Reset(c.o.WriteTimeout)
+	return c.ping()
 }
 
-// Stats may be called at any time.
-func (c *Conn) Stats() Stats {
-	return Stats{
-		Unparsable: c.stats.unparsable.Load(), Refused: c.stats.refused.Load(), Dropped: c.stats.dropped.Load(),
-		Overloaded: c.stats.overloaded.Load(), Panics: c.stats.panics.Load(),
+func (c *Conn) writeBatch(batch [][]byte, progress func()) error {
+	if b, ok := c.t.(batcher); ok {
+		return b.writeBatch(batch, progress)
 	}
-}
-
-// answer queues what the reader itself has to say.
-func (c *Conn) answer(id json.RawMessage, problem *Error) {
-	b, err := json.Marshal(struct {
-		ID    json.RawMessage `json:"id"`
-		Error *Error          `json:"error"`
-	}{id, problem})
-	if err == nil && !c.out.force(b) {
-		_ = c.Send(context.Background(), b)
+	for _, f := range batch {
+		if err := c.t.Write(f); err != nil {
+			return err
+		}
+		progress()
 	}
+	return nil
 }

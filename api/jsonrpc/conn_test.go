@@ -23,7 +23,7 @@ func TestEcho(t *testing.T) {
 	go func() { done <- Serve(t.Context(), server, echo{}, Options{}) }()
 	for _, f := range [][2]string{
 		{`{"id":-7.5e3,"method":"m","params":{"a":1}}`, `{"id":-7.5e3,"result":{"a":1}}`},
-		{`{bad`, `{"id":null,"error":{"code":-32700,"message":"Parse error: the frame is not a JSON text in UTF-8"}}`},
+		{`{bad`, `{"id":null,"error":{"code":-32700,"message":"Parse error: a frame is one JSON text in UTF-8"}}`},
 		{`{"id":"x"}`, `{"id":"x","error":{"code":-32600,"message":"Invalid request: missing field ` + "`method`" + `"}}`},
 	} {
 		if err := client.Write([]byte(f[0])); err != nil {

@@ -13,20 +13,21 @@ type lanes struct {
 	byName  map[string]*lane
 	ready   []*lane // have work, wait for a goroutine
 	running int
+	notes   int // that wait, in all
 	stopped bool
 }
 
 type lane struct {
-	name     string
-	tasks    []task
-	requests int // in tasks
-	notes    int // in tasks
-	busy     bool
+	name  string
+	tasks []task
+	notes int  // of the tasks
+	busy  bool // waits for a goroutine, or has one
 }
 
 type task struct {
 	run  func()
-	note bool // a notification
+	note bool // a notification: these have room of their own
+	must bool // there is always room
 }
 
 func newLanes(maxWaiting, maxRunning int) *lanes {
@@ -34,7 +35,7 @@ func newLanes(maxWaiting, maxRunning int) *lanes {
 }
 
 // add queues a task, and reports whether there was room for it.
-func (l *lanes) add(name string, t task, always bool) bool {
+func (l *lanes) add(name string, t task) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.stopped {
@@ -43,16 +44,12 @@ func (l *lanes) add(name string, t task, always bool) bool {
 	ln := l.byName[name]
 	if ln == nil {
 		ln = &lane{name: name}
-		l.byName[name] = ln
 	}
-	n := &ln.requests
-	if t.note {
-		n = &ln.notes
-	}
-	if *n >= l.maxWaiting && !always {
+	if !t.must && (ln.waiting(t) >= l.maxWaiting || t.note && l.notes >= 4*l.maxWaiting) {
 		return false
 	}
-	*n++
+	l.byName[name] = ln
+	l.count(ln, t, 1)
 	ln.tasks = append(ln.tasks, t)
 	if !ln.busy {
 		ln.busy = true
@@ -89,12 +86,23 @@ func (l *lanes) next() (*lane, task, bool) {
 	t := ln.tasks[0]
 	ln.tasks[0] = task{}
 	ln.tasks = ln.tasks[1:]
-	if t.note {
-		ln.notes--
-	} else {
-		ln.requests--
-	}
+	l.count(ln, t, -1)
 	return ln, t, true
+}
+
+// waiting returns how many tasks like t wait in the lane.
+func (ln *lane) waiting(t task) int {
+	if t.note {
+		return ln.notes
+	}
+	return len(ln.tasks) - ln.notes
+}
+
+func (l *lanes) count(ln *lane, t task, n int) {
+	if t.note {
+		ln.notes += n
+		l.notes += n
+	}
 }
 
 func (l *lanes) done(ln *lane) {

@@ -10,7 +10,9 @@ import (
 // bytes that the client wrote.
 type message struct {
 	id     json.RawMessage // nil: none that an answer can carry
+	number uint64          // that stands for the id in jsonrpc2
 	method string
+	quoted json.RawMessage // the method as it was written, if there is one
 	params json.RawMessage // nil: none, or null
 	result json.RawMessage // nil: none
 	err    json.RawMessage // nil: none, or null
@@ -43,7 +45,7 @@ func parse(frame []byte) (message, kind) {
 	if frame[0] != '{' {
 		return m, invalid
 	}
-	var named, noID bool
+	var noID bool
 	for name, value := range members(frame) {
 		switch string(name) {
 		case "id":
@@ -52,7 +54,7 @@ func parse(frame []byte) (message, kind) {
 				m.id, noID = nil, true
 			}
 		case "method":
-			m.method, named = "", json.Unmarshal(value, &m.method) == nil && value[0] == '"'
+			m.quoted = value
 		case "params":
 			m.params = unlessNull(value)
 		case "result":
@@ -61,6 +63,7 @@ func parse(frame []byte) (message, kind) {
 			m.err = unlessNull(value)
 		}
 	}
+	named := len(m.quoted) > 0 && m.quoted[0] == '"' && json.Unmarshal(m.quoted, &m.method) == nil
 	switch {
 	case noID:
 		return m, invalid
@@ -68,10 +71,20 @@ func parse(frame []byte) (message, kind) {
 		return m, request
 	case named:
 		return m, notification
+	case m.quoted != nil:
+		return m, invalid
 	case m.id != nil && (m.result != nil || m.err != nil):
 		return m, response
 	}
 	return m, invalid
+}
+
+// fault says what is wrong with a message that has an id and is none.
+func (m message) fault() string {
+	if m.quoted == nil {
+		return "Invalid request: missing field `method`"
+	}
+	return "Invalid request: `method` must be a string"
 }
 
 // clone makes m its own, as frames are valid for a short time only.

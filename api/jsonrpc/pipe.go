@@ -2,7 +2,6 @@ package jsonrpc
 
 import (
 	"bytes"
-	"io"
 	"sync"
 )
 
@@ -18,7 +17,8 @@ func Pipe() (client, server Transport) {
 type end struct {
 	once   sync.Once
 	closed chan struct{}
-	status int // written before closed is
+	status int    // written before closed is closed
+	reason string // the same
 }
 
 type pipe struct {
@@ -34,7 +34,7 @@ func (p *pipe) Read() ([]byte, error) {
 	case <-p.own.closed:
 		return nil, ErrClosed
 	case <-p.other.closed:
-		return nil, io.EOF
+		return nil, &CloseError{p.other.status, p.other.reason}
 	}
 }
 
@@ -46,14 +46,14 @@ func (p *pipe) Write(frame []byte) error {
 	case <-p.own.closed:
 		return ErrClosed
 	case <-p.other.closed:
-		return io.ErrClosedPipe
+		return &CloseError{p.other.status, p.other.reason}
 	}
 }
 
 // Close implements Transport.
-func (p *pipe) Close(status int, _ string) error {
+func (p *pipe) Close(status int, reason string) error {
 	p.own.once.Do(func() {
-		p.own.status = status
+		p.own.status, p.own.reason = status, reason
 		close(p.own.closed)
 	})
 	return nil

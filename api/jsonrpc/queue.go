@@ -2,24 +2,32 @@ package jsonrpc
 
 import (
 	"context"
+	"slices"
 	"sync"
 )
 
-// A queue holds the frames that wait for the writer. Those that wait for room are
-// let in one after the other, in the order of their coming.
+// A queue holds the frames that wait for the writer. Calls that find no room wait
+// for it and are let in one after the other, in the order of their coming, so what
+// goes out has the order of the calls.
+//
+// There is room for a call if less than the bounds is in the queue, whatever the
+// call brings: one call may go beyond them, and one that is larger than all of the
+// queue is not refused.
 type queue struct {
-	maxFrames, maxBytes int
-	wake                chan struct{} // holds a token while there may be something to do
-	gone                chan struct{} // closed when nothing more is taken
+	bounds usage
+	wake   chan struct{} // holds a token while there may be something to do
+	gone   chan struct{} // closed when nothing more is let in
 
 	mu      sync.Mutex // guards what follows; nobody waits while holding it
 	frames  []frame
 	used    usage // of what was let in and is not written
-	extra   usage // the part of it that was let in without room
+	extra   usage // the same, of what was forced in
 	waiting []*ticket
 	shut    bool
+	nowhere bool
 }
 
+// A frame is bytes to be written, and the room that this frees.
 type frame struct {
 	bytes []byte
 	cost  usage
@@ -28,35 +36,44 @@ type frame struct {
 
 type usage struct{ frames, bytes int }
 
+func (u *usage) add(v usage) { u.frames += v.frames; u.bytes += v.bytes }
+
+func (u *usage) sub(v usage) { u.frames -= v.frames; u.bytes -= v.bytes }
+
+func (u *usage) below(v usage) bool { return u.frames < v.frames && u.bytes < v.bytes }
+
+// A ticket is a call that waits for room.
 type ticket struct {
-	cost  usage
-	ready chan struct{}
+	cost   usage
+	frames [][]byte // queued when the ticket is let in
+	in     chan struct{}
 }
 
-func newQueue(maxFrames, maxBytes int) *queue {
-	return &queue{
-		maxFrames: maxFrames, maxBytes: maxBytes,
-		wake: make(chan struct{}, 1), gone: make(chan struct{}),
-	}
+// forced bounds what may be in the queue of frames that do not wait for room.
+var forced = usage{frames: 4096, bytes: 1 << 20}
+
+func newQueue(bounds usage) *queue {
+	return &queue{bounds: bounds, wake: make(chan struct{}, 1), gone: make(chan struct{})}
 }
 
-// reserve waits for room. What it let in must be followed by push.
-func (q *queue) reserve(ctx context.Context, cost usage) error {
+// put waits for room and queues the frames. With none it reserves the room, and
+// push must follow.
+func (q *queue) put(ctx context.Context, cost usage, frames ...[]byte) error {
 	q.mu.Lock()
 	if q.shut {
 		q.mu.Unlock()
 		return ErrClosed
 	}
-	if len(q.waiting) == 0 && q.hasRoom() {
-		q.take(cost)
+	if len(q.waiting) == 0 && q.used.below(q.bounds) {
+		q.let(cost, frames)
 		q.mu.Unlock()
 		return nil
 	}
-	t := &ticket{cost: cost, ready: make(chan struct{})}
+	t := &ticket{cost: cost, frames: frames, in: make(chan struct{})}
 	q.waiting = append(q.waiting, t)
 	q.mu.Unlock()
 	select {
-	case <-t.ready:
+	case <-t.in:
 		return nil
 	case <-q.gone:
 		return ErrClosed
@@ -65,32 +82,50 @@ func (q *queue) reserve(ctx context.Context, cost usage) error {
 	}
 }
 
-// leave gives up a ticket, or what it has been let in for meanwhile.
+// leave gives up a ticket, unless it was let in meanwhile.
 func (q *queue) leave(t *ticket, err error) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	select {
-	case <-t.ready:
-		q.used.frames -= t.cost.frames
-		q.used.bytes -= t.cost.bytes
-	default:
-		for i, w := range q.waiting {
-			if w == t {
-				q.waiting = append(q.waiting[:i], q.waiting[i+1:]...)
-				break
-			}
-		}
+	i := slices.Index(q.waiting, t)
+	if i < 0 {
+		return nil
 	}
-	q.admit()
+	q.waiting = slices.Delete(q.waiting, i, i+1)
 	return err
 }
 
-// push adds frames for which there is room.
-func (q *queue) push(cost usage, frames ...[]byte) error {
+// push queues a frame for which there is room.
+func (q *queue) push(cost usage, b []byte) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.shut {
 		return ErrClosed
+	}
+	q.queue(cost, [][]byte{b})
+	return nil
+}
+
+// force queues a frame whether there is room or not. It reports whether that is
+// settled: it is not if too much was forced before.
+func (q *queue) force(b []byte) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.shut || q.nowhere {
+		return true
+	}
+	if !q.extra.below(forced) {
+		return false
+	}
+	cost := usage{1, len(b)}
+	q.extra.add(cost)
+	q.frames = append(q.frames, frame{b, cost, true})
+	q.signal()
+	return true
+}
+
+func (q *queue) queue(cost usage, frames [][]byte) {
+	if q.nowhere {
+		return
 	}
 	for i, b := range frames {
 		f := frame{bytes: b}
@@ -99,46 +134,8 @@ func (q *queue) push(cost usage, frames ...[]byte) error {
 		}
 		q.frames = append(q.frames, f)
 	}
-	q.signal()
-	return nil
-}
-
-// force adds a frame whether there is room or not, and reports whether it did: as
-// many may be forced as the queue has room for otherwise.
-func (q *queue) force(b []byte) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.shut || q.extra.frames >= extraFrames || q.extra.bytes >= extraBytes {
-		return q.shut
-	}
-	q.frames = append(q.frames, frame{bytes: b, cost: usage{1, len(b)}, extra: true})
-	q.extra.frames++
-	q.extra.bytes += len(b)
-	q.signal()
-	return true
-}
-
-const (
-	extraFrames = 4096
-	extraBytes  = 1 << 20
-)
-
-func (q *queue) hasRoom() bool { return q.used.frames < q.maxFrames && q.used.bytes < q.maxBytes }
-
-func (q *queue) take(cost usage) {
-	q.used.frames += cost.frames
-	q.used.bytes += cost.bytes
-}
-
-func (q *queue) admit() {
-	for len(q.waiting) > 0 && q.hasRoom() {
-		t := q.waiting[0]
-		q.waiting = q.waiting[1:]
-		q.take(t.cost)
-		close(t.ready)
-	}
-	if len(q.waiting) == 0 {
-		q.waiting = nil
+	if len(frames) > 0 {
+		q.signal()
 	}
 }
 
@@ -149,28 +146,66 @@ func (q *queue) signal() {
 	}
 }
 
-// next returns what is to be written, and whether there will be more.
-func (q *queue) next() (batch []frame, open bool) {
+// next takes out all that is to be written, and reports whether more may come. It
+// may use the memory of what it returned last.
+func (q *queue) next(last []frame) (frames []frame, open bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	batch, q.frames = q.frames, nil
-	return batch, !q.shut
+	clear(last)
+	if len(q.frames) == 0 && cap(last) > keptFrames {
+		last = nil
+	}
+	frames, q.frames = q.frames, last[:0]
+	return frames, !q.shut
 }
 
-// written makes room.
-func (q *queue) written(f frame) {
+// keptFrames is how many frames an idle queue has memory for.
+const keptFrames = 16
+
+// written frees the room of frames.
+func (q *queue) written(frames []frame) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	u := &q.used
-	if f.extra {
-		u = &q.extra
+	for _, f := range frames {
+		if f.extra {
+			q.extra.sub(f.cost)
+		} else {
+			q.used.sub(f.cost)
+		}
 	}
-	u.frames -= f.cost.frames
-	u.bytes -= f.cost.bytes
 	q.admit()
 }
 
-// close lets nothing more in. What is in there can still be taken out.
+func (q *queue) admit() {
+	for len(q.waiting) > 0 && q.used.below(q.bounds) && !q.shut {
+		t := q.waiting[0]
+		q.waiting = slices.Delete(q.waiting, 0, 1)
+		q.let(t.cost, t.frames)
+		close(t.in)
+	}
+}
+
+// let lets the frames of a call in. The last of them frees the room of all.
+func (q *queue) let(cost usage, frames [][]byte) {
+	if q.nowhere {
+		return
+	}
+	q.used.add(cost)
+	q.queue(cost, frames)
+}
+
+// discard makes room for everything: what is put into the queue from now on, and
+// what is in it, goes nowhere.
+func (q *queue) discard() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.nowhere = true
+	q.used, q.extra = usage{}, usage{}
+	q.admit()
+	q.frames = nil
+}
+
+// close lets nothing more in. What is in the queue can still be taken out.
 func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

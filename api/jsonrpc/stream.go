@@ -5,65 +5,64 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
-	"runtime/debug"
 	"strconv"
-	"sync"
 
 	"github.com/sourcegraph/jsonrpc2"
 )
 
 // A stream is what jsonrpc2 reads from and writes to. It shows jsonrpc2 only what
-// that can hold: of a request, a number of ours in place of its id, and its method.
-// What else belongs to it waits here, untouched: jsonrpc2 would lose negative and
-// large ids, mix up equal ones, encode params anew, and end the connection over a
-// frame that is no message.
+// that can hold: of a request its method, and a number of ours in place of its id.
+// The id, the params and the result pass beside it, untouched: jsonrpc2 would mix up
+// negative, large and equal ids, encode params and results anew, and end the
+// connection over a frame that is no message.
 type stream struct {
+	*calls
 	c   *Conn
 	h   Handler
 	ctx context.Context // of the handlers
 	rpc *jsonrpc2.Conn
 
-	current message       // what ReadObject returned last, for Handle; both are the reader's
-	ended   error         // of the transport
-	done    chan struct{} // closed when reading has ended
+	current     message // what ReadObject has read and Handle has not seen; the reader's
+	initialized bool    // was seen; the reader's
 
-	mu    sync.Mutex // guards what follows
-	last  uint64
-	calls map[uint64]*call // unanswered
-	bytes int              // of their frames
-}
-
-// A call is a request that waits for its answer.
-type call struct {
-	id     json.RawMessage
-	size   int
-	result json.RawMessage
-	cost   usage
+	ended   error         // of the transport; written before stopped is closed
+	stopped chan struct{} // closed when nothing more is read
+	release chan struct{} // closed when jsonrpc2 may know this
+	done    chan struct{} // closed when it does
 }
 
 func newStream(ctx context.Context, c *Conn, h Handler) *stream {
-	return &stream{c: c, h: h, ctx: ctx, done: make(chan struct{}), calls: map[uint64]*call{}}
+	return &stream{
+		calls: newCalls(c.o.MaxWaiting), c: c, h: h, ctx: ctx,
+		stopped: make(chan struct{}), release: make(chan struct{}), done: make(chan struct{}),
+	}
 }
 
-type silent struct{}
-
-func (silent) Printf(string, ...any) {}
-
-// run reads until the connection ends, and returns why it did.
+// run reads until the client ends the connection or it breaks, and returns why
+// nothing more is read. Answers can be given until finish.
 func (s *stream) run() error {
 	ready := make(chan struct{})
-	h := handlerFunc(func(*jsonrpc2.Request) { s.handle() })
-	s.rpc = jsonrpc2.NewConn(context.Background(), gate{s, ready}, h, jsonrpc2.SetLogger(silent{}))
+	s.rpc = jsonrpc2.NewConn(context.Background(), gate{s, ready}, dispatch(s.handle), jsonrpc2.SetLogger(silent{}))
 	close(ready)
-	<-s.done
+	<-s.stopped
 	return s.ended
 }
 
-type handlerFunc func(*jsonrpc2.Request)
+// finish ends the reader. The transport is closed before.
+func (s *stream) finish() {
+	close(s.release)
+	<-s.done
+}
 
-func (f handlerFunc) Handle(_ context.Context, _ *jsonrpc2.Conn, r *jsonrpc2.Request) { f(r) }
+// dispatch is a handler that knows where to look for the request.
+type dispatch func()
+
+func (f dispatch) Handle(context.Context, *jsonrpc2.Conn, *jsonrpc2.Request) { f() }
+
+// silent keeps jsonrpc2 from standard error.
+type silent struct{}
+
+func (silent) Printf(string, ...any) {}
 
 // A gate keeps jsonrpc2 from reading before the stream knows its connection.
 type gate struct {
@@ -77,219 +76,212 @@ func (g gate) ReadObject(v any) error {
 }
 
 // ReadObject implements jsonrpc2.ObjectStream: it reads the next request or
-// notification, and deals with all other frames by itself. It fails only if the
-// transport does.
+// notification, and deals with all other frames by itself. It fails only when the
+// transport has, and when finish has been called: jsonrpc2 answers nothing after
+// that.
 func (s *stream) ReadObject(v any) error {
 	for {
 		f, err := s.c.t.Read()
 		if err != nil {
 			s.ended = err
+			close(s.stopped)
+			<-s.release
 			return err
 		}
+		s.c.heard()
 		m, kind := parse(f)
 		switch kind {
 		case garbage:
-			s.c.stats.unparsable.Add(1)
-			s.c.answer(nil, &Error{Code: CodeParse, Message: "Parse error: the frame is not a JSON text in UTF-8"})
+			first(&s.c.stats.unparsable, s.c.log, "frame is no JSON", "bytes", len(f))
+			s.answer(nil, &Error{Code: CodeParse, Message: "Parse error: a frame is one JSON text in UTF-8"})
 		case invalid:
 			s.refuse(m)
 		case response:
 			m = m.clone()
-			s.guard(nil, func() { s.h.Response(m.id, m.result, m.problem()) })
+			s.guard("response", func() { s.h.Response(m.id, m.result, m.problem()) })
 		default:
-			shown, err := json.Marshal(struct {
-				Method string  `json:"method"`
-				ID     *uint64 `json:"id,omitempty"`
-			}{m.method, s.number(kind)})
-			if err != nil || json.Unmarshal(shown, v) != nil {
-				s.refuse(m)
-				continue
+			if s.show(m, kind, v) {
+				return nil
 			}
-			s.current = m.clone()
-			return nil
+			s.refuse(m)
 		}
 	}
 }
 
-func (s *stream) number(k kind) *uint64 {
-	if k == notification {
-		return nil
+// show lets jsonrpc2 see a request or notification.
+func (s *stream) show(m message, k kind, v any) bool {
+	shown := []byte(`{`)
+	if k == request {
+		m.number = s.next()
+		shown = append(strconv.AppendUint(append(shown, `"id":`...), m.number, 10), ',')
 	}
-	s.last++
-	return &s.last
+	shown = append(append(append(shown, `"method":`...), m.quoted...), '}')
+	if json.Unmarshal(shown, v) != nil {
+		return false
+	}
+	s.current = m.clone()
+	return true
 }
 
 // refuse deals with a frame that is JSON and no message.
 func (s *stream) refuse(m message) {
 	if m.id == nil {
-		s.c.stats.dropped.Add(1)
-		s.c.log.Debug("frame dropped: no message", "bytes", m.size)
+		first(&s.c.stats.dropped, s.c.log, "frame dropped: no message", "bytes", m.size)
 		return
 	}
-	s.c.stats.refused.Add(1)
-	s.c.answer(m.id, &Error{Code: CodeInvalid, Message: "Invalid request: missing field `method`"})
+	first(&s.c.stats.refused, s.c.log, "frame refused: no message", "bytes", m.size)
+	s.answer(m.id, &Error{Code: CodeInvalid, Message: m.fault()})
 }
 
 // handle puts the current message into its lane.
 func (s *stream) handle() {
 	m := s.current
 	s.current = message{}
-	var lane string
-	if !s.guard(nil, func() { lane = s.h.Lane(m.method, m.params) }) {
+	lane := ""
+	if !s.guard(m.method, func() { lane = s.h.Lane(m.method, m.params) }) {
 		if m.id != nil {
-			s.c.answer(m.id, internalError())
+			s.answer(m.id, internalError())
 		}
 		return
 	}
 	if m.id == nil {
-		if !s.c.lanes.add(lane, task{note: true, run: func() {
-			s.guard(nil, func() { s.h.Notification(s.ctx, m.method, m.params) })
-		}}, m.method == "initialized") {
-			s.c.stats.dropped.Add(1)
-			s.c.log.Warn("notification dropped: too many wait", "method", m.method)
-		}
+		s.notify(lane, m)
 		return
 	}
-	n, r := s.open(m)
-	if r == nil || !s.c.lanes.add(lane, task{run: func() { s.serve(r) }}, false) {
-		s.take(n)
-		s.c.stats.overloaded.Add(1)
-		s.c.answer(m.id, &Error{Code: CodeOverloaded, Message: "Server overloaded; retry later."})
+	r := s.open(m, s.reply)
+	if r == nil {
+		s.overloaded(m)
+	} else if !s.c.lanes.add(lane, task{run: func() { s.serve(r) }}) {
+		s.take(m.number)
+		s.overloaded(m)
 	}
 }
 
-// open makes a request of a message, if there is room for one more.
-func (s *stream) open(m message) (uint64, *Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := s.last
-	if len(s.calls) >= 4*s.c.o.MaxWaiting || s.bytes > 4*MaxFrame {
-		return 0, nil
-	}
-	s.calls[n] = &call{id: m.id, size: m.size}
-	s.bytes += m.size
-	return n, &Request{Method: m.method, Params: m.params, reply: func(result any, problem *Error) {
-		s.reply(n, result, problem)
-	}}
+func (s *stream) overloaded(m message) {
+	first(&s.c.stats.overloaded, s.c.log, "request refused: too many wait", "method", m.method)
+	s.answer(m.id, &Error{Code: CodeOverloaded, Message: "Server overloaded; retry later."})
 }
 
-// take removes a call, so that it is answered once.
-func (s *stream) take(n uint64) *call {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	cl := s.calls[n]
-	if cl != nil {
-		s.bytes -= cl.size
-		delete(s.calls, n)
+// notify puts a notification into its lane. The first initialized always finds
+// room: without it a client would be left waiting.
+func (s *stream) notify(lane string, m message) {
+	must := m.method == "initialized" && !s.initialized
+	s.initialized = s.initialized || must
+	held := s.hold(m.size, must)
+	if held && s.c.lanes.add(lane, task{note: true, must: must, run: func() {
+		defer s.letGo(m.size)
+		s.guard(m.method, func() { s.h.Notification(s.ctx, m.method, m.params) })
+	}}) {
+		return
 	}
-	return cl
+	if held {
+		s.letGo(m.size)
+	}
+	first(&s.c.stats.dropped, s.c.log, "notification dropped: too many wait", "method", m.method)
 }
 
+// serve has a request answered.
 func (s *stream) serve(r *Request) {
-	s.guard(r, func() { s.h.Request(s.ctx, r) })
+	if !s.guard(r.Method, func() { s.h.Request(s.ctx, r) }) {
+		r.Fail(internalError())
+	}
 }
 
-// guard runs f, which is code of the handler, and reports whether it returned.
-func (s *stream) guard(r *Request, f func()) (ok bool) {
-	defer func() {
-		if ok {
-			return
-		}
-		p := recover()
-		s.c.stats.panics.Add(1)
-		s.c.log.Error("handler panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-		if r != nil {
-			r.Fail(internalError())
-		}
-	}()
-	f()
-	return true
-}
-
-func internalError() *Error { return &Error{Code: CodeInternal, Message: "internal error"} }
-
-// reply answers a call.
+// reply answers a call, by way of jsonrpc2.
 func (s *stream) reply(n uint64, result any, problem *Error) {
-	cl := s.take(n)
+	cl := s.answering(n)
 	if cl == nil {
 		return
 	}
-	resp := jsonrpc2.Response{ID: jsonrpc2.ID{Num: n}}
 	if problem == nil {
-		b, err := json.Marshal(result)
-		if err != nil {
+		var err error
+		if cl.result, err = json.Marshal(result); err != nil {
 			s.c.log.Error("result cannot be encoded", "err", err)
 			problem = internalError()
 		}
-		cl.result = b
 	}
+	resp := jsonrpc2.Response{ID: jsonrpc2.ID{Num: n}, Result: &beside}
 	if problem != nil {
+		cl.result, resp.Result = nil, nil
 		resp.Error = &jsonrpc2.Error{Code: problem.Code, Message: problem.Message}
-		if problem.Data != nil {
+		if len(problem.Data) > 0 {
 			resp.Error.Data = &problem.Data
 		}
-		cl.cost = usage{1, len(cl.id) + len(problem.Message) + len(problem.Data)}
-	} else {
-		resp.Result = &placeholder
-		cl.cost = usage{1, len(cl.id) + len(cl.result)}
+		cl.cost.bytes = len(problem.Message) + len(problem.Data)
 	}
-	if s.c.out.reserve(context.Background(), cl.cost) != nil {
-		return
+	cl.cost = usage{1, cl.cost.bytes + len(cl.id) + len(cl.result)}
+	err := s.c.out.put(context.Background(), cl.cost)
+	if err == nil {
+		err = s.rpc.SendResponse(context.Background(), &resp)
 	}
-	s.mu.Lock()
-	s.calls[n] = cl
-	s.mu.Unlock()
-	_ = s.rpc.SendResponse(context.Background(), &resp)
+	if err != nil {
+		s.take(n)
+		s.c.log.Debug("answer not sent", "err", err)
+	}
 }
 
-var placeholder = json.RawMessage("null")
+// beside stands for a result that passes beside jsonrpc2.
+var beside = json.RawMessage("null")
 
-// WriteObject implements jsonrpc2.ObjectStream. It is given nothing but answers, for
-// which there is room in the queue, and does not block.
+// WriteObject implements jsonrpc2.ObjectStream. It is given answers only, for which
+// there is room in the queue, and does not wait: jsonrpc2 holds a lock meanwhile.
 func (s *stream) WriteObject(v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	n, rest, err := splitNumber(b)
+	n, rest, err := unwrap(b)
 	if err != nil {
 		return err
 	}
 	cl := s.take(n)
 	if cl == nil {
-		return errors.New("jsonrpc: answer to nothing")
+		return errors.New("answer to no request")
 	}
-	out := make([]byte, 0, len(cl.id)+len(rest)+len(cl.result)+8)
+	out := make([]byte, 0, len(`{"id":,"result":}`)+len(cl.id)+len(rest)+len(cl.result))
 	out = append(append(out, `{"id":`...), cl.id...)
 	if cl.result != nil {
 		out = append(append(append(out, `,"result":`...), cl.result...), '}')
 	} else {
-		out = append(out, rest...)
+		out = append(append(out, rest...), '}')
 	}
 	return s.c.out.push(cl.cost, out)
 }
 
-const (
-	head = `{"id":`
-	tail = `,"jsonrpc":"2.0"}`
-)
-
-// splitNumber takes the number, and the version, off an answer as jsonrpc2 writes
-// it.
-func splitNumber(b []byte) (n uint64, rest []byte, err error) {
-	b, ok := bytes.CutPrefix(b, []byte(head))
-	b, okTail := bytes.CutSuffix(b, []byte(tail))
+// unwrap takes the number and the version off an answer as jsonrpc2 writes it. The
+// closing brace is gone with them.
+func unwrap(b []byte) (n uint64, rest []byte, err error) {
+	b, ok := bytes.CutPrefix(b, []byte(`{"id":`))
 	i := bytes.IndexByte(b, ',')
-	if !ok || !okTail || i < 0 {
-		return 0, nil, io.ErrUnexpectedEOF
+	if !ok || i < 0 {
+		return 0, nil, errors.New("answer without an id")
 	}
 	n, err = strconv.ParseUint(string(b[:i]), 10, 64)
-	return n, append(b[i:], '}'), err
+	if rest, ok = bytes.CutSuffix(b[i:], []byte(`,"jsonrpc":"2.0"}`)); !ok {
+		return 0, nil, errors.New("answer without a version")
+	}
+	return n, rest, err
 }
 
-// Close implements jsonrpc2.ObjectStream. jsonrpc2 calls it once, when ReadObject
+// Close implements jsonrpc2.ObjectStream. jsonrpc2 calls it once, after ReadObject
 // has failed.
 func (s *stream) Close() error {
 	close(s.done)
 	return nil
+}
+
+// answer queues what the reader itself has to say. It waits only for a client that
+// makes the server say more than it takes.
+func (s *stream) answer(id json.RawMessage, problem *Error) {
+	b, err := json.Marshal(struct {
+		ID    json.RawMessage `json:"id"`
+		Error *Error          `json:"error"`
+	}{id, problem})
+	if err != nil {
+		s.c.log.Error("answer cannot be encoded", "err", err)
+		return
+	}
+	if !s.c.out.force(b) {
+		_ = s.c.Send(context.Background(), b) // fails only if nobody is there any more
+	}
 }

@@ -1,6 +1,8 @@
 package jsonrpc
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,103 +11,254 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gorilla/websocket"
 )
 
-// Upgrade makes a WebSocket of a request, as server, and sends headers beside those
-// of the protocol. It checks neither Origin nor anything else that says who asks.
-// If it fails it has answered the request.
-func Upgrade(w http.ResponseWriter, r *http.Request, headers http.Header) (Transport, error) {
-	headers = headers.Clone()
-	if headers == nil {
-		headers = http.Header{}
-	}
-	headers["x-codex-websocket-max-unfragmented-message-bytes"] = []string{"16777216"}
-	up := websocket.Upgrader{
-		HandshakeTimeout: 10 * time.Second,
-		ReadBufferSize:   1024, WriteBufferSize: 4096, WriteBufferPool: &writeBuffers,
-		CheckOrigin: func(*http.Request) bool { return true },
-	}
-	c, err := up.Upgrade(w, r, headers)
-	if err != nil {
-		return nil, fmt.Errorf("upgrade to websocket: %w", err)
-	}
-	return newWebSocket(c), nil
+const (
+	handshakeTime = 10 * time.Second
+	// controlTime is how long a close frame may wait to be written.
+	controlTime = 200 * time.Millisecond
+	// lingerTime is how long what the client still sends is read and thrown away
+	// after a close frame: a connection that is closed with data unread is reset,
+	// and the client might not see why.
+	lingerTime = 500 * time.Millisecond
+)
+
+// errTooBig says that the client sent more than MaxFrame in one frame.
+var errTooBig = fmt.Errorf("jsonrpc: frame of more than %d bytes", MaxFrame)
+
+// A CloseError says how the other end has closed a WebSocket or a pipe. It is
+// io.EOF if that was in order.
+type CloseError struct {
+	Status int
+	Reason string
 }
 
-var writeBuffers sync.Pool
+// Error implements error.
+func (e *CloseError) Error() string {
+	return strings.TrimSpace(fmt.Sprintf("closed with status %d %s", e.Status, e.Reason))
+}
+
+// Is makes an end in order an io.EOF.
+func (e *CloseError) Is(target error) bool {
+	switch e.Status {
+	case websocket.CloseNormalClosure, websocket.CloseGoingAway, websocket.CloseNoStatusReceived:
+		return target == io.EOF
+	}
+	return false
+}
 
 // A HandshakeError says that a server answered, but did not agree to a WebSocket.
 type HandshakeError struct {
 	Status int
-	Body   string // the beginning of it
+	Body   string // the first KiB of it
 }
 
 // Error implements error.
 func (e *HandshakeError) Error() string {
-	return fmt.Sprintf("websocket refused: %d %s", e.Status, strings.TrimSpace(e.Body))
+	return strings.TrimSpace(fmt.Sprintf("websocket refused with status %d: %s", e.Status, e.Body))
 }
 
-// Dial connects to a server as client, at ws://HOST:PORT/PATH, or unix://PATH for a
-// unix socket, with headers such as Authorization. The context bounds the dialling.
+// Upgrade makes a WebSocket of a request, as server, with headers beside those of
+// the protocol. It looks neither at Origin nor at anything else that says who asks.
+// If it fails, the request is answered. The transport does not need the handler of
+// the request: an idle connection takes less memory when that has returned.
+func Upgrade(w http.ResponseWriter, r *http.Request, headers http.Header) (Transport, error) {
+	all := http.Header{"x-codex-websocket-max-unfragmented-message-bytes": {fmt.Sprint(MaxFrame)}}
+	for k, v := range headers {
+		all[k] = v
+	}
+	up := websocket.Upgrader{
+		HandshakeTimeout: handshakeTime,
+		ReadBufferSize:   readBuffer, WriteBufferSize: writeBuffer, WriteBufferPool: &serverBuffers,
+		CheckOrigin: func(*http.Request) bool { return true },
+	}
+	s := &socket{}
+	c, err := up.Upgrade(hijacker{w, s}, r, all)
+	if err != nil {
+		return nil, fmt.Errorf("upgrade to websocket: %w", err)
+	}
+	return newWebSocket(c, s), nil
+}
+
+// Buffers are small, as large frames bypass them, and frames that are written are
+// gathered by the socket. Those for writing are only held while a frame is written.
+const (
+	readBuffer  = 1024
+	writeBuffer = 4096
+)
+
+var serverBuffers, clientBuffers sync.Pool
+
+// Dial connects to a server as client: to ws://HOST:PORT/PATH, or to unix://PATH
+// for a unix socket. Headers are sent along, such as Authorization. The context
+// bounds the dialling only.
 func Dial(ctx context.Context, url string, headers http.Header) (Transport, error) {
-	d := websocket.Dialer{HandshakeTimeout: 10 * time.Second, ReadBufferSize: 4096, WriteBufferSize: 4096, WriteBufferPool: &clientBuffers}
+	s := &socket{}
+	network, address := "", ""
 	if path, is := strings.CutPrefix(url, "unix://"); is {
-		url = "ws://localhost/"
-		d.NetDialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-			var nd net.Dialer
-			return nd.DialContext(ctx, "unix", path)
-		}
+		network, address, url = "unix", path, "ws://localhost/"
+	}
+	d := websocket.Dialer{
+		HandshakeTimeout: handshakeTime,
+		ReadBufferSize:   writeBuffer, WriteBufferSize: writeBuffer, WriteBufferPool: &clientBuffers,
+		NetDialContext: func(ctx context.Context, n, a string) (net.Conn, error) {
+			if network != "" {
+				n, a = network, address
+			}
+			var dialer net.Dialer
+			c, err := dialer.DialContext(ctx, n, a)
+			s.Conn = c
+			return s, err
+		},
 	}
 	c, resp, err := d.DialContext(ctx, url, headers)
 	if err == nil {
-		return newWebSocket(c), nil
+		return newWebSocket(c, s), nil
 	}
 	if errors.Is(err, websocket.ErrBadHandshake) && resp != nil {
-		body, _ := io.ReadAll(io.LimitReader(resp.Body, 1024))
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, 1024)) // as much as can be had
 		return nil, &HandshakeError{Status: resp.StatusCode, Body: string(body)}
 	}
 	return nil, fmt.Errorf("dial websocket: %w", err)
 }
 
-var clientBuffers sync.Pool
-
-type webSocket struct {
-	c     *websocket.Conn
-	close sync.Once
-	buf   []byte
+// A hijacker hands a connection to the upgrade by way of a socket.
+type hijacker struct {
+	http.ResponseWriter
+	s *socket
 }
 
-func newWebSocket(c *websocket.Conn) *webSocket {
+// Hijack implements http.Hijacker.
+func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	c, rw, err := http.NewResponseController(h.ResponseWriter).Hijack()
+	h.s.Conn = c
+	return h.s, rw, err
+}
+
+// A webSocket is a Transport. What it read is in a buffer that goes back into a
+// pool with the next Read, so one that waits holds none.
+type webSocket struct {
+	c       *websocket.Conn
+	s       *socket
+	frame   *bytes.Buffer // that was read last
+	ignored func()
+	closed  atomic.Bool
+	close   sync.Once
+}
+
+func newWebSocket(c *websocket.Conn, s *socket) *webSocket {
 	c.SetReadLimit(MaxFrame)
-	return &webSocket{c: c}
+	return &webSocket{c: c, s: s, ignored: func() {}}
+}
+
+func (w *webSocket) watch(pong, ignored func()) {
+	w.c.SetPongHandler(func(string) error { pong(); return nil })
+	w.ignored = ignored
+}
+
+func (w *webSocket) ping() error {
+	return w.c.WriteMessage(websocket.PingMessage, nil)
 }
 
 // Read implements Transport. Binary frames are passed over.
 func (w *webSocket) Read() ([]byte, error) {
 	for {
-		kind, b, err := w.c.ReadMessage()
-		if websocket.IsCloseError(err, websocket.CloseNormalClosure, websocket.CloseGoingAway, websocket.CloseNoStatusReceived) {
-			return nil, io.EOF
+		w.recycle()
+		kind, r, err := w.c.NextReader()
+		if err == nil && kind == websocket.TextMessage {
+			w.frame = frameBuffers.Get().(*bytes.Buffer)
+			_, err = w.frame.ReadFrom(r)
 		}
-		if err != nil || kind == websocket.TextMessage {
-			return b, err
+		switch {
+		case err != nil:
+			return nil, w.lost(err)
+		case kind != websocket.TextMessage:
+			w.ignored()
+		case !w.closed.Load():
+			return w.frame.Bytes(), nil
 		}
 	}
 }
 
-// Write implements Transport.
-func (w *webSocket) Write(frame []byte) error {
-	return w.c.WriteMessage(websocket.TextMessage, frame)
+var frameBuffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// keptBuffer is the size of buffers that are worth keeping.
+const keptBuffer = 64 << 10
+
+func (w *webSocket) recycle() {
+	if w.frame != nil && w.frame.Cap() <= keptBuffer {
+		w.frame.Reset()
+		frameBuffers.Put(w.frame)
+	}
+	w.frame = nil
 }
 
-// Close implements Transport.
+// lost says why nothing more can be read.
+func (w *webSocket) lost(err error) error {
+	w.recycle()
+	if errors.Is(err, websocket.ErrReadLimit) {
+		w.linger()
+		return errTooBig
+	}
+	if e, ok := errors.AsType[*websocket.CloseError](err); ok {
+		return &CloseError{Status: e.Code, Reason: e.Text}
+	}
+	if w.closed.Load() {
+		return ErrClosed
+	}
+	return err
+}
+
+// linger throws away what the client still sends. The close frame is sent.
+func (w *webSocket) linger() {
+	w.s.closeWrite()
+	_ = w.s.SetReadDeadline(time.Now().Add(lingerTime))
+	_, _ = io.Copy(io.Discard, w.s.Conn) // it ends with an error, or it does not matter
+}
+
+// Write implements Transport.
+func (w *webSocket) Write(frame []byte) error { return w.c.WriteMessage(websocket.TextMessage, frame) }
+
+func (w *webSocket) writeBatch(frames [][]byte, progress func()) error {
+	w.s.cork(progress, len(frames) > 1)
+	for _, f := range frames {
+		if err := w.Write(f); err != nil {
+			return err
+		}
+	}
+	return w.s.uncork()
+}
+
+// Close implements Transport. It does not wait for the client: a Read that waits
+// does, for up to half a second.
 func (w *webSocket) Close(status int, reason string) (err error) {
 	w.close.Do(func() {
-		_ = w.c.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(status, reason), time.Now().Add(200*time.Millisecond))
-		err = w.c.Close()
+		w.closed.Store(true)
+		cut := time.AfterFunc(controlTime, func() { _ = w.c.Close() }) // it ends a Write that waits, too
+		deadline := time.Now().Add(controlTime)
+		err = w.c.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(status, clip(reason)), deadline)
+		if errors.Is(err, websocket.ErrCloseSent) { // in answer to the client's
+			err = nil
+		}
+		if err != nil || !cut.Stop() {
+			_ = w.c.Close()
+			return
+		}
+		w.s.closeWrite()
+		_ = w.s.SetReadDeadline(time.Now().Add(lingerTime))
+		time.AfterFunc(lingerTime+controlTime, func() { _ = w.c.Close() })
 	})
 	return err
+}
+
+// clip makes a reason fit into a close frame.
+func clip(reason string) string {
+	if len(reason) > 123 {
+		reason = strings.ToValidUTF8(reason[:123], "")
+	}
+	return reason
 }
