@@ -76,7 +76,7 @@ func TestWrongRequestsAreToldWhy(t *testing.T) {
 		{"POST", "/v1/threads", strings.Repeat("[", 64) + strings.Repeat("]", 64), 400, []string{"a list"}},
 		{"GET", "/v1/threads/nobody", "", 404, []string{"nobody"}},
 		{"GET", "/v1/threads/" + id + "/turns/nobody", "", 404, []string{"nobody"}},
-		{"POST", "/v1/threads/" + id + "/turns/nobody/interrupt", "{}", 404, []string{"nobody"}},
+		{"POST", "/v1/threads/" + id + "/turns/nobody/interrupt", "{}", 404, []string{"no active turn to interrupt"}},
 		{"GET", "/v1/threads/" + id + "/compactions/nobody", "", 404, []string{"nobody"}},
 		{"POST", "/v1/threads/nobody/turns", `{"input":"x"}`, 404, []string{"nobody"}},
 		{"POST", "/v1/threads/nobody/compact", `{}`, 404, []string{"nobody"}},

@@ -84,7 +84,7 @@ func (s *Server) turnInterrupt(ctx context.Context, p *TurnParams) (*Empty, erro
 // turnList lists the turns of a thread without their items.
 func (s *Server) turnList(ctx context.Context, p *TurnListParams) (*TurnListResult, error) {
 	data, next, err := pageOf(s, p.query(p.SortDirection != "asc"), func(q threads.PageQuery) ([]protocol.Turn, string, error) {
-		page, err := s.svc.ListTurns(ctx, transcript.ThreadID(p.ThreadID), q)
+		page, err := s.svc.ListTurns(ctx, transcript.ThreadID(p.ThreadID), threads.TurnQuery{PageQuery: q})
 		return mapped(page.Turns, wireTurnView), page.Next, err
 	})
 	return &TurnListResult{data, NextPage{next}}, err

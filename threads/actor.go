@@ -29,19 +29,22 @@ type actor struct {
 	state   *state
 	window  int
 	session *session
-	turn    *running  // the session's run
-	compact *running  // the compaction's run
-	waiting *boundary // the session, at a step boundary
-	readTo  int       // items of the transcript that the model has read
-	steers  int       // calls of Session.Steer that have not returned
-	lastEnd *message  // the end of a turn that waits for them
-	saved   int64     // seq of the newest snapshot
-	ended   map[transcript.CompactionID][]chan struct{}
-	asking  map[RequestID][]chan<- reply // sessions that wait for an answer
+	// outdated: the session is not the one that the next turn needs.
+	outdated bool
+	turn     *running  // the session's run
+	compact  *running  // the compaction's run
+	waiting  *boundary // the session, at a step boundary
+	readTo   int       // items of the transcript that the model has read
+	steers   int       // calls of Session.Steer that have not returned
+	lastEnd  *message  // the end of a turn that waits for them
+	saved    int64     // seq of the newest snapshot
+	ended    map[transcript.CompactionID][]chan struct{}
+	asking   map[RequestID][]chan<- reply // sessions that wait for an answer
 
 	failed      error // nothing more is decided: the thread is loaded anew
 	retired     bool  // the thread was deleted, or never came to life
 	closing     bool  // the service closes
+	leaving     bool  // it was at rest and told to unload
 	unrecovered bool  // what was left open could not be ended yet, for lack of space
 	abandoned   bool  // a goroutine of work is stuck in a session that does not obey
 }
@@ -155,7 +158,7 @@ func (a *actor) guarded(step func()) {
 
 // done reports whether the loop may end: it should, and nothing runs any more.
 func (a *actor) done() bool {
-	return (a.closing || a.retired || a.failed != nil) && a.turn == nil && a.compact == nil
+	return (a.closing || a.retired || a.leaving || a.failed != nil) && a.turn == nil && a.compact == nil
 }
 
 // atRest reports whether nothing runs and nothing waits.

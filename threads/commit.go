@@ -16,7 +16,9 @@ import (
 // run decides a command, journals what follows, folds it, and performs the
 // effects: the only way in which a thread changes.
 func (a *actor) run(c command) (any, error) {
-	d, err := c.decide(a.state, env{now: a.svc.now(), newID: a.svc.newID, window: a.window, base: a.base(), read: a.readTo})
+	d, err := c.decide(a.state, env{
+		now: a.svc.now(), newID: a.svc.newID, window: a.window, base: a.base(), read: a.readTo, resettle: a.svc.resettle,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -25,6 +27,7 @@ func (a *actor) run(c command) (any, error) {
 			return nil, err
 		}
 	}
+	a.renew()
 	for _, e := range d.effects {
 		a.perform(e)
 	}
@@ -73,11 +76,46 @@ func (a *actor) fold(evs []events.Event, head int64) error {
 		if err != nil {
 			return err
 		}
+		a.outdate(p)
 		evolve(a.state, seq, e.At, p)
 		a.notify(p)
 	}
-	a.window = a.svc.window(a.state.Settings)
+	if !a.outdated || a.turn == nil {
+		a.window = a.svc.window(a.state.Settings)
+	}
 	return nil
+}
+
+// outdate notes that the session is not the one that the thread's next turn
+// needs: it is of another model, or has read turns that are gone.
+func (a *actor) outdate(p Payload) {
+	switch p := p.(type) {
+	case SettingsUpdated:
+		was := a.state.Settings
+		a.outdated = a.outdated || p.Settings.Provider != was.Provider || p.Settings.Model != was.Model || p.Settings.Cwd != was.Cwd
+	case ThreadReverted:
+		a.outdated = true
+	default: // the session is told by its host, or need not know
+	}
+}
+
+// renew lets go of an outdated session between two turns, so that the next one
+// opens its own. Nobody waits for it to close.
+func (a *actor) renew() {
+	if !a.outdated || a.turn != nil || a.compact != nil {
+		return
+	}
+	a.outdated, a.window = false, a.svc.window(a.state.Settings)
+	sess := a.session
+	if a.session = nil; sess == nil {
+		return
+	}
+	log, id := a.svc.log, a.id
+	a.work.Go(func() {
+		if err := guard(sess.Close); err != nil {
+			log.Warn("close outdated session", "thread", id, "err", err)
+		}
+	})
 }
 
 // notify wakes those who wait for a compaction to end.
@@ -131,7 +169,8 @@ func (a *actor) encode(d decision) (events.Append, error) {
 			}
 		case ThreadDeleted:
 			ap.Delete = true
-		case ThreadStarted, StatusChanged, QueueChanged:
+		case ThreadStarted, StatusChanged, QueueChanged, NameUpdated, ThreadArchived, ThreadUnarchived,
+			SettingsUpdated, MetadataUpdated, ThreadReverted:
 			listed = true
 		default: // the hub closes the text of an item that is completed
 		}
@@ -166,27 +205,48 @@ func (a *actor) listing(payloads []Payload, now time.Time) Thread {
 		}
 	}
 	for _, p := range payloads {
+		t.describe(p)
 		switch p := p.(type) {
-		case StatusChanged:
-			t.Status = p.Status
-		case QueueChanged:
-			t.Queued = len(p.Queue)
-		case TurnStarted:
-			t.Turns++
 		case ItemStarted:
 			count(p.Item)
 		case ItemCompleted:
 			count(p.Item)
-		case UsageUpdated:
-			t.Occupancy.Context, t.Occupancy.Base, t.Occupancy.Source = p.Context, p.Base, p.Source
-		case CompactionUpdated:
-			if p.Boundary != nil {
-				t.Epoch = p.Boundary.Epoch
-			}
-		default: // shown by no listing
+		case ThreadReverted:
+			a.state.without(p.BeforeTurn).describe(&t)
+		default: // adds no item and takes none
 		}
 	}
+	t.Occupancy.Window = a.svc.window(t.Settings)
 	return t
+}
+
+// describe changes what a listing shows of the thread, but for its items.
+func (t *Thread) describe(p Payload) {
+	switch p := p.(type) {
+	case StatusChanged:
+		t.Status, t.Flags = p.Status, p.Flags
+	case QueueChanged:
+		t.Queued = len(p.Queue)
+	case NameUpdated:
+		t.Name = p.Name
+	case ThreadArchived:
+		t.Archived = true
+	case ThreadUnarchived:
+		t.Archived = false
+	case SettingsUpdated:
+		t.Settings = p.Settings
+	case MetadataUpdated:
+		t.Git = p.Git
+	case TurnStarted:
+		t.Turns++
+	case UsageUpdated:
+		t.Occupancy.Context, t.Occupancy.Base, t.Occupancy.Source = p.Context, p.Base, p.Source
+	case CompactionUpdated:
+		if p.Boundary != nil {
+			t.Epoch = p.Boundary.Epoch
+		}
+	default: // shown by no listing
+	}
 }
 
 // folded is the state that payloads make of nothing.

@@ -26,6 +26,9 @@ type env struct {
 	window int // context window of the thread's model; 0 if unknown
 	base   int // tokens no compaction can shrink; 0 until a session was open
 	read   int // items of the transcript that the model has read
+
+	// resettle checks settings that were changed, and fills what is empty.
+	resettle func(old, changed Settings) (Settings, error)
 }
 
 // A decision is journaled in one commit; after it the effects run in order.
@@ -68,6 +71,10 @@ func (stopCompaction) effect()  {}
 func (resumeContext) effect()   {}
 func (retire) effect()          {}
 
+// sourceReanchor is the source of the notice that restates the facts after a
+// boundary.
+const sourceReanchor = "reanchor"
+
 // beginTurn returns what opens a user turn: the first of its commits.
 func beginTurn(s *state, env env, q QueuedTurn, accepted *Accepted) []Payload {
 	ps := []Payload{
@@ -75,7 +82,7 @@ func beginTurn(s *state, env env, q QueuedTurn, accepted *Accepted) []Payload {
 		TurnStarted{Turn: transcript.Turn{ID: q.TurnID, Kind: transcript.TurnUser, Status: transcript.TurnInProgress, StartedAt: env.now}},
 	}
 	if s.Reanchor != "" {
-		note := transcript.Notice{Source: "reanchor", Text: s.Reanchor}
+		note := transcript.Notice{Source: sourceReanchor, Text: s.Reanchor}
 		ps = append(ps, ItemCompleted{Item: wholeItem(env, q.TurnID, note), Reanchor: true})
 	}
 	return append(ps, userMessage(env, q, nil)...)
@@ -154,6 +161,10 @@ func (c acceptInput) decide(s *state, env env) (decision, error) {
 			return ack
 		}}, err
 	}
+	changed, err := s.patched(env, c.p.Settings)
+	if err != nil {
+		return decision{}, err
+	}
 	q := QueuedTurn{Input: c.p.Input, ClientID: c.p.ClientID, QueuedAt: transcript.Millis(env.now)}
 	if turn := s.activeTurn(); c.p.Mode == ModeSteer && turn != nil && turn.Kind == transcript.TurnUser && s.compacting() == nil {
 		q.TurnID = turn.ID
@@ -162,7 +173,7 @@ func (c acceptInput) decide(s *state, env env) (decision, error) {
 			accepted.Steered = true
 		}
 		return decision{
-			payloads: userMessage(env, q, accepted),
+			payloads: append(changed, userMessage(env, q, accepted)...),
 			effects:  []effect{steerTurn{c.p.Input}},
 			answer: func(s *state) any {
 				ack := ackOf(s, turn.ID)
@@ -178,10 +189,10 @@ func (c acceptInput) decide(s *state, env env) (decision, error) {
 		if len(s.Queue) >= maxQueue {
 			return decision{}, fault.New(fault.Overloaded, "the queue of this thread is full: %d inputs wait already", maxQueue)
 		}
-		d.payloads = []Payload{QueueChanged{Queue: append(append([]QueuedTurn{}, s.Queue...), q), Accepted: accepted}}
+		d.payloads = append(changed, QueueChanged{Queue: append(append([]QueuedTurn{}, s.Queue...), q), Accepted: accepted})
 		return d, nil
 	}
-	d.payloads = beginTurn(s, env, q, accepted)
+	d.payloads = append(changed, beginTurn(s, env, q, accepted)...)
 	d.effects = []effect{runTurn{q.TurnID, q.Input}}
 	return d, nil
 }
@@ -218,7 +229,7 @@ func (s *state) acceptance(env env, key, hash, result string) *Accepted {
 
 // ackOf describes a turn that was accepted before or just now.
 func ackOf(s *state, id transcript.TurnID) TurnAck {
-	ack := TurnAck{AsOf: s.cursor(), Turn: TurnView{Items: []transcript.Item{}}}
+	ack := TurnAck{AsOf: s.cursor(), Turn: TurnView{View: ItemsNone, Items: []ItemView{}}}
 	if i, ok := s.turnAt[id]; ok {
 		ack.Turn.Turn = s.Transcript.Turns[i]
 		return ack
@@ -235,17 +246,15 @@ func ackOf(s *state, id transcript.TurnID) TurnAck {
 type interrupt struct{ turn transcript.TurnID }
 
 func (c interrupt) decide(s *state, _ env) (decision, error) {
-	for i, q := range s.Queue {
-		if q.TurnID == c.turn {
-			rest := append(append([]QueuedTurn{}, s.Queue[:i]...), s.Queue[i+1:]...)
-			return decision{payloads: []Payload{QueueChanged{Queue: rest}}}, nil
-		}
+	if rest, found := s.queueWithout(c.turn); found {
+		return decision{payloads: []Payload{QueueChanged{Queue: rest}}}, nil
 	}
 	if s.Active == "" || s.Active != c.turn {
-		if _, ended := s.turnAt[c.turn]; ended || s.Active != "" {
-			return decision{}, fault.New(fault.Conflict, "no active turn to interrupt: turn %s is not running", c.turn)
+		code := fault.Conflict
+		if _, ended := s.turnAt[c.turn]; !ended && s.Active == "" {
+			code = fault.NotFound
 		}
-		return decision{}, fault.New(fault.NotFound, "turn %s does not exist", c.turn)
+		return decision{}, fault.New(code, "no active turn to interrupt") // codex's text (codex 0.171, observed)
 	}
 	d := decision{}
 	if len(s.Requests) > 0 && !s.Stopping { // durable: a restart goes on with what waits

@@ -606,7 +606,7 @@ func TestExportWithAnyLineMissingIsRefusedOrAtRest(t *testing.T) {
 			continue
 		}
 		accepted++
-		turns, err := b.svc.ListTurns(t.Context(), res.Thread.ID, threads.PageQuery{Limit: 1000})
+		turns, err := b.svc.ListTurns(t.Context(), res.Thread.ID, threads.TurnQuery{PageQuery: threads.PageQuery{Limit: 1000}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -263,9 +263,6 @@ func (s *Service) restart(started ThreadStarted, asked Settings, p ImportParams)
 	return started, err
 }
 
-// maxName bounds a thread's name, in code points.
-const maxName = 200
-
 // decodeExport reads the events of this program's own export.
 func decodeExport(file *importer.Session) ([]Payload, error) {
 	payloads := make([]Payload, len(file.Events))
@@ -400,19 +397,32 @@ func noteBlobs(e events.Event, blobs map[string]bool) {
 	if json.Unmarshal(e.Data, &p) != nil {
 		return
 	}
+	for _, hash := range blobsIn(p) {
+		blobs[hash] = true
+	}
+}
+
+// blobsIn returns the blobs that an event refers to.
+func blobsIn(p Payload) []string {
+	done, ok := p.(ItemCompleted)
+	if !ok {
+		return nil
+	}
 	var parts []transcript.Part
-	switch b := p.Item.Body.(type) {
+	switch b := done.Item.Body.(type) {
 	case transcript.UserMessage:
 		parts = b.Content
 	case transcript.ToolResult:
 		parts = b.Output
 	case transcript.Image:
-		blobs[b.Blob] = true
+		return []string{b.Blob}
 	default:
 	}
+	var hashes []string
 	for _, part := range parts {
 		if part.Type == transcript.PartImage && part.Blob != "" {
-			blobs[part.Blob] = true
+			hashes = append(hashes, part.Blob)
 		}
 	}
+	return hashes
 }

@@ -20,20 +20,48 @@ import (
 type CreateParams struct {
 	Settings       Settings
 	Name           string
-	Origin         Origin
-	Tools          []DynamicTool // that the clients run
+	Origin         Origin        `json:",omitzero"` // but ForkedFrom
+	Tools          []DynamicTool `json:",omitempty"` // that the clients run
+	Git            *GitInfo      `json:",omitempty"`
 	IdempotencyKey string
+}
+
+func (p CreateParams) check() error {
+	for _, t := range []struct {
+		field, text string
+		most        int
+	}{
+		{"name", p.Name, maxName}, {"client", p.Origin.Client, maxFact}, {"source", p.Origin.Source, maxFact},
+	} {
+		if err := checkText(t.field, t.text, t.most); err != nil {
+			return err
+		}
+	}
+	if g := p.Git; g != nil {
+		if err := (MetadataPatch{&g.SHA, &g.Branch, &g.OriginURL}).check(); err != nil {
+			return err
+		}
+	}
+	return checkTools(p.Tools)
 }
 
 // CreateThread makes a thread.
 func (s *Service) CreateThread(ctx context.Context, p CreateParams) (ThreadRead, error) {
+	if err := p.check(); err != nil {
+		return ThreadRead{}, err
+	}
 	settings, err := s.settle(p.Settings)
 	if err != nil {
 		return ThreadRead{}, err
 	}
 	key := p.IdempotencyKey
-	p.IdempotencyKey = ""
-	c := createThread{started: ThreadStarted{Settings: settings, Name: p.Name, Origin: p.Origin, Tools: p.Tools, CreatedAt: transcript.Millis(s.now())}}
+	p.IdempotencyKey, p.Origin.ForkedFrom = "", ""
+	c := createThread{started: ThreadStarted{
+		Settings: settings, Name: p.Name, CreatedAt: transcript.Millis(s.now()), Origin: p.Origin, Tools: p.Tools,
+	}}
+	if p.Git != nil {
+		c.started.Git = p.Git.orNil()
+	}
 	return s.create(ctx, c, "thread/start", key, requestHash(p))
 }
 
@@ -92,12 +120,14 @@ func (s *Service) DeleteThread(ctx context.Context, id transcript.ThreadID) erro
 	return err
 }
 
-// StartTurnParams is one input of the user.
+// StartTurnParams is one input of the user. The patch changes the settings of the
+// thread from now on, in the same commit.
 type StartTurnParams struct {
 	Thread         transcript.ThreadID
 	Input          []transcript.Part
 	ClientID       string // echoed in the user message
 	Mode           InputMode
+	Settings       SettingsPatch `json:",omitzero"`
 	IdempotencyKey string
 }
 
@@ -121,9 +151,14 @@ func (s *Service) StartTurn(ctx context.Context, p StartTurnParams) (TurnAck, er
 	if err := checkInput(p.Input); err != nil {
 		return TurnAck{}, err
 	}
-	hashed := p
-	hashed.IdempotencyKey = ""
-	return ask[TurnAck](ctx, s, p.Thread, acceptInput{p, requestHash(hashed)})
+	hash := requestHash(p.hashed())
+	return ask[TurnAck](ctx, s, p.Thread, inUse{acceptInput{p, hash}, p.IdempotencyKey, hash})
+}
+
+// hashed is what an idempotency key stands for.
+func (p StartTurnParams) hashed() StartTurnParams {
+	p.IdempotencyKey = ""
+	return p
 }
 
 // checkInput refuses an input that says nothing.
@@ -195,7 +230,8 @@ func (s *Service) StartCompaction(ctx context.Context, p CompactParams) (Compact
 	}
 	hashed := p
 	hashed.IdempotencyKey, hashed.Wait = "", false
-	ack, err := ask[CompactAck](ctx, s, p.Thread, requestCompaction{p, requestHash(hashed)})
+	hash := requestHash(hashed)
+	ack, err := ask[CompactAck](ctx, s, p.Thread, inUse{requestCompaction{p, hash}, p.IdempotencyKey, hash})
 	if err == nil && p.Wait && !ack.Record.Terminal() {
 		ack, err = s.awaitCompaction(ctx, p.Thread, ack.Record.CompactionID)
 	}

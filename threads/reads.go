@@ -2,11 +2,9 @@ package threads
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
 	"github.com/plimsoll-dev/plimsoll/events"
@@ -15,86 +13,10 @@ import (
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
 
-// PageQuery selects a page. Cursor is what the page before returned as Next.
-type PageQuery struct {
-	Cursor string
-	Limit  int // 1 to 1,000; 0 means 100
-	Desc   bool
-}
-
 // ItemQuery selects items of a thread.
 type ItemQuery struct {
 	PageQuery
 	Turn transcript.TurnID // empty: of all turns
-}
-
-// limits of a page.
-const (
-	defaultPage = 100
-	maxPage     = 1000
-)
-
-func pageLimit(n int) (int, error) {
-	if n == 0 {
-		return defaultPage, nil
-	}
-	if n < 1 || n > maxPage {
-		return 0, fault.New(fault.Invalid, "limit is %d; allowed: 1 to %d", n, maxPage)
-	}
-	return n, nil
-}
-
-// span walks positions 0 … n-1 of a list, forward or backward, from where the
-// page before ended. A page's cursor is the position of its last element, so
-// that growth at the end moves nothing; n itself is the end as it was.
-func span(q PageQuery, n int) (next func() (int, bool), limit int, err error) {
-	limit, err = pageLimit(q.Limit)
-	if err != nil {
-		return nil, 0, err
-	}
-	i, step := -1, 1
-	if q.Desc {
-		i, step = n, -1
-	}
-	if q.Cursor != "" {
-		at, err := strconv.Atoi(q.Cursor)
-		if err != nil || at < 0 || at > n {
-			return nil, 0, fault.New(fault.Invalid, "invalid cursor %q: use the nextCursor of the page before", q.Cursor)
-		}
-		i = at
-	}
-	return func() (int, bool) {
-		i += step
-		return i, i >= 0 && i < n
-	}, limit, nil
-}
-
-// page collects up to limit elements; at yields the element at a position, or
-// false for one that is not shown.
-func page[T any](q PageQuery, n int, at func(i int) (T, bool)) ([]T, string, error) {
-	next, limit, err := span(q, n)
-	if err != nil {
-		return nil, "", err
-	}
-	out, last := []T{}, 0
-	for i, ok := next(); ok; i, ok = next() {
-		v, shown := at(i)
-		if !shown {
-			continue
-		}
-		if len(out) == limit {
-			return out, strconv.Itoa(last), nil
-		}
-		out, last = append(out, v), i
-	}
-	return out, "", nil
-}
-
-// paged is the result of a query that makes a page.
-type paged[T any] struct {
-	items []T
-	next  string
-	err   error
 }
 
 // view describes the thread. A thread that waits between two turns of its queue
@@ -103,6 +25,7 @@ func (s *state) view(window int) Thread {
 	t := Thread{
 		ID: s.ID, Settings: s.Settings, Name: s.Name, Preview: s.Preview, Status: s.Status,
 		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, Imported: s.Imported,
+		Origin: s.Origin, Archived: s.Archived, Git: s.Git, Flags: s.Flags,
 		Turns: len(s.Transcript.Turns), Items: len(s.Transcript.Items), Queued: len(s.Queue), Epoch: s.Transcript.Epoch(),
 		Occupancy: Occupancy{Context: s.Usage.Context, Base: s.Usage.Base, Window: window, Source: s.Usage.Source},
 	}
@@ -129,96 +52,17 @@ func (s *Service) journalOf(ctx context.Context, id transcript.ThreadID) (string
 	return info.JournalID, nil
 }
 
-// ListThreads lists threads, the one that changed last first. It loads none.
-func (s *Service) ListThreads(ctx context.Context, q PageQuery) (ThreadPage, error) {
-	limit, err := pageLimit(q.Limit)
-	if err != nil {
-		return ThreadPage{}, err
-	}
-	lq := events.ListQuery{Limit: limit + 1}
-	if q.Cursor != "" {
-		lq.BeforePos, err = strconv.ParseInt(q.Cursor, 10, 64)
-		if err != nil || lq.BeforePos <= 0 {
-			return ThreadPage{}, fault.New(fault.Invalid, "invalid cursor %q: use the nextCursor of the page before", q.Cursor)
-		}
-	}
-	infos, err := s.cfg.Journal.List(ctx, lq)
-	if err != nil {
-		return ThreadPage{}, fmt.Errorf("list threads: %w", err)
-	}
-	p := ThreadPage{Threads: []Thread{}}
-	if len(infos) > limit {
-		infos = infos[:limit]
-		p.Next = strconv.FormatInt(infos[limit-1].HeadPos, 10)
-	}
-	for _, info := range infos {
-		t, err := listed(info)
-		if err != nil {
-			t.Damaged = err.Error()
-		}
-		p.Threads = append(p.Threads, t)
-	}
-	return p, nil
-}
-
-// listed is a thread as its listing document describes it.
-func listed(info events.ThreadInfo) (Thread, error) {
-	t := Thread{}
-	err := json.Unmarshal(info.Info, &t)
-	if err != nil {
-		t = Thread{Status: StatusSystemError}
-		err = fmt.Errorf("its description cannot be read: %w", err)
-	}
-	t.ID, t.UpdatedAt = transcript.ThreadID(info.Thread), info.UpdatedAt
-	return t, err
-}
-
-// ListTurns lists the turns of a thread in order, without items. Queued turns
-// are not among them.
-func (s *Service) ListTurns(ctx context.Context, id transcript.ThreadID, q PageQuery) (TurnPage, error) {
-	p, err := query(ctx, s, id, func(a *actor) paged[TurnView] {
-		turns := a.state.Transcript.Turns
-		items, next, err := page(q, len(turns), func(i int) (TurnView, bool) {
-			return TurnView{Turn: turns[i], Items: []transcript.Item{}}, true
-		})
-		return paged[TurnView]{items, next, err}
-	})
-	return TurnPage{p.items, p.next}, errors.Join(err, p.err)
-}
-
-// ReadTurn returns a turn, also one that waits in the queue.
-func (s *Service) ReadTurn(ctx context.Context, id transcript.ThreadID, turn transcript.TurnID) (TurnView, error) {
-	v, err := query(ctx, s, id, func(a *actor) *TurnView {
-		if i, ok := a.state.turnAt[turn]; ok {
-			return &TurnView{Turn: a.state.Transcript.Turns[i], Items: []transcript.Item{}}
-		}
-		for _, q := range a.state.Queue {
-			if q.TurnID == turn {
-				ack := ackOf(a.state, turn)
-				return &ack.Turn
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return TurnView{}, err
-	}
-	if v == nil {
-		return TurnView{}, fault.New(fault.NotFound, "thread %s has no turn %s", id, turn)
-	}
-	return *v, nil
-}
-
 // ListItems lists the timeline of a thread in order.
 func (s *Service) ListItems(ctx context.Context, id transcript.ThreadID, q ItemQuery) (ItemPage, error) {
 	p, err := query(ctx, s, id, func(a *actor) paged[ItemView] {
-		items, next, err := page(q.PageQuery, len(a.state.Transcript.Items), func(i int) (ItemView, bool) {
-			v, shown := a.state.itemView(i)
-			return v, shown && (q.Turn == "" || v.Item.Turn == q.Turn)
+		return page(q.PageQuery, len(a.state.Transcript.Items), func(i int) (ItemView, bool) {
+			if q.Turn != "" && a.state.Transcript.Items[i].Turn != q.Turn {
+				return ItemView{}, false
+			}
+			return a.state.itemView(i)
 		})
-		return paged[ItemView]{items, next, err}
 	})
-	return ItemPage{p.items, p.next}, errors.Join(err, p.err)
+	return ItemPage{p.items, p.next, p.back}, errors.Join(err, p.err)
 }
 
 // itemView returns an item of the timeline; false for what has no place of its
@@ -263,8 +107,7 @@ func (s *Service) ReadCompaction(ctx context.Context, id transcript.ThreadID, ci
 func (s *Service) ListCompactions(ctx context.Context, id transcript.ThreadID, q PageQuery) (CompactionPage, error) {
 	p, err := query(ctx, s, id, func(a *actor) paged[compaction.Record] {
 		recs := a.state.Compactions
-		items, next, err := page(q, len(recs), func(i int) (compaction.Record, bool) { return recs[i], true })
-		return paged[compaction.Record]{items, next, err}
+		return page(q, len(recs), func(i int) (compaction.Record, bool) { return recs[i], true })
 	})
 	return CompactionPage{p.items, p.next}, errors.Join(err, p.err)
 }

@@ -8,7 +8,6 @@ import (
 	"iter"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -54,6 +53,8 @@ type Service struct {
 	closing chan struct{} // closed by Close
 	actors  sync.WaitGroup
 
+	directory *directory // of the journal's threads
+
 	mu      sync.Mutex         // guards what follows; never held while waiting
 	catalog map[string]*models // by provider
 	loaded  map[transcript.ThreadID]*slot
@@ -93,7 +94,7 @@ func Open(ctx context.Context, cfg Config) (*Service, error) {
 		cfg: cfg, hub: events.NewHub(cfg.Journal, textOf), log: cfg.Logger,
 		catalog: map[string]*models{},
 		now:     func() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }, newID: newID,
-		closing: make(chan struct{}), loaded: map[transcript.ThreadID]*slot{},
+		closing: make(chan struct{}), directory: newDirectory(), loaded: map[transcript.ThreadID]*slot{},
 	}
 	s.listModels(ctx)
 	if err := s.recoverAll(ctx); err != nil {
@@ -375,45 +376,6 @@ func (s *Service) window(settings Settings) int {
 		}
 	}
 	return 0
-}
-
-// settle fills what a client left out of a new thread's settings, and refuses
-// what is not configured.
-func (s *Service) settle(in Settings) (Settings, error) {
-	if in.Provider == "" {
-		in.Provider = s.cfg.Providers[0].Name
-	}
-	if _, ok := s.provider(in.Provider); !ok {
-		names := make([]string, len(s.cfg.Providers))
-		for i, p := range s.cfg.Providers {
-			names[i] = p.Name
-		}
-		return in, fault.New(fault.Invalid, "provider %q is not configured; configured: %s", in.Provider, strings.Join(names, ", "))
-	}
-	models := s.modelsOf(in.Provider)
-	if in.Model == "" && len(models) > 0 {
-		in.Model = models[0].ID
-	}
-	if len(models) > 0 && !slices.ContainsFunc(models, func(m adapters.ModelInfo) bool { return m.ID == in.Model }) {
-		ids := make([]string, len(models))
-		for i, m := range models {
-			ids[i] = m.ID
-		}
-		return in, fault.New(fault.Invalid, "provider %q has no model %q; it has: %s", in.Provider, in.Model, strings.Join(ids, ", "))
-	}
-	if in.Cwd == "" {
-		in.Cwd = s.cfg.Cwd
-	}
-	if !filepath.IsAbs(in.Cwd) {
-		return in, fault.New(fault.Invalid, "cwd is %q; it must be an absolute path", in.Cwd)
-	}
-	var err error
-	in.ApprovalPolicy, err = oneOf("approvalPolicy", in.ApprovalPolicy, "on-request", "untrusted", "never")
-	if err != nil {
-		return in, err
-	}
-	in.Sandbox, err = oneOf("sandbox", in.Sandbox, "read-only", "workspace-write", "danger-full-access")
-	return in, err
 }
 
 // oneOf returns v, or the first of allowed if v is empty.

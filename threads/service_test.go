@@ -184,7 +184,7 @@ func (b *bench) see(id transcript.ThreadID) map[string]string {
 	b.t.Helper()
 	read, err1 := b.svc.ReadThread(b.t.Context(), id)
 	items, err2 := b.svc.ListItems(b.t.Context(), id, threads.ItemQuery{PageQuery: threads.PageQuery{Limit: 1000}})
-	turns, err3 := b.svc.ListTurns(b.t.Context(), id, threads.PageQuery{Limit: 1000})
+	turns, err3 := b.svc.ListTurns(b.t.Context(), id, threads.TurnQuery{PageQuery: threads.PageQuery{Limit: 1000}, View: threads.ItemsSummary})
 	recs, err4 := b.svc.ListCompactions(b.t.Context(), id, threads.PageQuery{Limit: 1000})
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		b.t.Fatal(err)

@@ -34,6 +34,7 @@ type state struct {
 	Active          transcript.TurnID // the turn in progress; empty when idle
 	Queue           []QueuedTurn
 	Plan            *transcript.Plan
+	Plans           []turnPlan   // of each turn its last one; a revert goes back to one of them
 	Usage           UsageUpdated // the newest report
 	Compactions     []compaction.Record
 	CompactRequests map[transcript.CompactionID]CompactRequest // of compactions that did not end
@@ -43,6 +44,7 @@ type state struct {
 	Resolved        []AlreadyResolved                          // the newest ones, oldest first: what a late answer is told
 	Stopping        bool                                       // the turn in progress was told to end while it waited
 	Reanchor        string                                     // text that the next request must carry
+	Reanchors       []string                                   // of each boundary, its text
 	Accepted        map[string]Accepted
 	Deleted         bool
 
@@ -56,7 +58,7 @@ func (s *state) cursor() events.Cursor { return events.Cursor{Journal: s.journal
 
 // snapshotVersion changes whenever a snapshot of before cannot be used any more;
 // the state is then folded from the first event.
-const snapshotVersion = 3
+const snapshotVersion = 4
 
 // An idempotency key is remembered for acceptedFor, unless a thread is given more
 // than maxAccepted of them in that time.
@@ -70,6 +72,7 @@ const (
 type index struct {
 	turnAt   map[transcript.TurnID]int
 	itemAt   map[transcript.ItemID]int
+	extent   map[transcript.TurnID]extent            // where a turn's items stand
 	open     map[transcript.ItemID]bool              // started, not completed; calls are in calls
 	calls    map[transcript.CallID]transcript.ItemID // calls without a result
 	resultOf map[transcript.ItemID]int               // index of the result, by its call's item
@@ -88,6 +91,7 @@ func newIndex() index {
 	return index{
 		turnAt:   map[transcript.TurnID]int{},
 		itemAt:   map[transcript.ItemID]int{},
+		extent:   map[transcript.TurnID]extent{},
 		open:     map[transcript.ItemID]bool{},
 		calls:    map[transcript.CallID]transcript.ItemID{},
 		resultOf: map[transcript.ItemID]int{},
@@ -140,7 +144,7 @@ func evolve(s *state, seq int64, at time.Time, p Payload) {
 		s.completeItem(p)
 		s.accept(p.Accepted, at)
 	case PlanUpdated:
-		s.Plan = &p.Plan
+		s.setPlan(p.TurnID, p.Plan)
 	case UsageUpdated:
 		s.Usage = p
 	case CompactionUpdated:
@@ -202,6 +206,7 @@ func (s *state) addItem(it transcript.Item, open bool) {
 	i := len(s.Transcript.Items)
 	s.itemAt[it.ID] = i
 	s.Transcript.Items = append(s.Transcript.Items, it)
+	s.extend(it.Turn, i)
 	if open {
 		s.open[it.ID] = true
 	}
@@ -212,7 +217,7 @@ func (s *state) addItem(it transcript.Item, open bool) {
 			s.Preview = preview(transcript.Text(b))
 		}
 	case transcript.Plan:
-		s.Plan = &b
+		s.setPlan(it.Turn, b)
 	default:
 	}
 	if transcript.InContext(it) {
@@ -297,7 +302,7 @@ func (s *state) updateCompaction(p CompactionUpdated) {
 	}
 	if p.Boundary != nil {
 		s.Transcript.Boundaries = append(s.Transcript.Boundaries, *p.Boundary)
-		s.Reanchor = p.Reanchor
+		s.Reanchor, s.Reanchors = p.Reanchor, append(s.Reanchors, p.Reanchor)
 		s.reindexContext()
 	}
 }
@@ -323,15 +328,20 @@ func (s *state) compaction(id transcript.CompactionID) *compaction.Record {
 
 // reindexContext rebuilds the context of the current epoch from the transcript.
 func (s *state) reindexContext() {
-	entries, err := s.Transcript.Context(s.Transcript.Epoch())
-	if err != nil {
-		// A boundary that keeps an unknown item: what exists is still the truth.
-		entries = nil
-	}
-	s.context, s.tokens = entries, 0
-	for _, e := range entries {
+	s.context, s.tokens = currentContext(&s.Transcript), 0
+	for _, e := range s.context {
 		s.tokens += transcript.Tokens(e.Item.Body)
 	}
+}
+
+// currentContext is the context of the newest epoch; none if its boundary keeps
+// an unknown item, which only a history that was edited has.
+func currentContext(t *transcript.Transcript) []transcript.Entry {
+	entries, err := t.Context(t.Epoch())
+	if err != nil {
+		return nil
+	}
+	return entries
 }
 
 // reindex rebuilds everything that a snapshot does not hold.
@@ -342,8 +352,9 @@ func (s *state) reindex() {
 	}
 	for i, it := range s.Transcript.Items {
 		s.itemAt[it.ID] = i
+		s.extend(it.Turn, i)
 		s.pairCall(i)
-		if it.CompletedAt.IsZero() && it.Turn == s.Active {
+		if it.CompletedAt.IsZero() && it.Turn == s.Active && s.Active != "" {
 			s.open[it.ID] = true
 		}
 	}

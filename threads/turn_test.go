@@ -385,7 +385,7 @@ func TestBadRequestsSayWhatIsAllowed(t *testing.T) {
 	_, unknownProvider := b.svc.CreateThread(t.Context(), threads.CreateParams{Settings: threads.Settings{Provider: "nope"}})
 	_, unknownModel := b.svc.CreateThread(t.Context(), threads.CreateParams{Settings: threads.Settings{Model: "nope"}})
 	_, badLimit := b.svc.ListItems(t.Context(), id, threads.ItemQuery{PageQuery: threads.PageQuery{Limit: 5000}})
-	_, badCursor := b.svc.ListTurns(t.Context(), id, threads.PageQuery{Cursor: "zzz"})
+	_, badCursor := b.svc.ListTurns(t.Context(), id, threads.TurnQuery{PageQuery: threads.PageQuery{Cursor: "zzz"}})
 	epoch := 7
 	_, badEpoch := b.svc.ReadContext(t.Context(), id, &epoch)
 	_, noCompaction := b.svc.ReadCompaction(t.Context(), id, "x")

@@ -48,28 +48,35 @@ type ThreadRead struct {
 	AsOf   events.Cursor
 }
 
-// A ThreadPage is a page of a list. Next is empty on the last one.
+// A ThreadPage is a page of a list. Next is empty on the last one. Back is the
+// cursor of the page that begins with the first thread of this one and goes the
+// other way; empty if the page is.
 type ThreadPage struct {
 	Threads []Thread
 	Next    string
+	Back    string
 }
 
-// A TurnPage is a page of turns.
+// A TurnPage is a page of turns; Next and Back are as in a ThreadPage.
 type TurnPage struct {
 	Turns []TurnView
 	Next  string
+	Back  string
 }
 
 // A TurnView is a turn; a queued one has no times yet.
 type TurnView struct {
 	transcript.Turn
-	Items []transcript.Item // empty unless asked for
+	View  ItemsView  // what Items holds
+	Items []ItemView // never nil
 }
 
-// An ItemPage is a page of items. Results stand beside their calls.
+// An ItemPage is a page of items; Next and Back are as in a ThreadPage. Results
+// stand beside their calls.
 type ItemPage struct {
 	Items []ItemView
 	Next  string
+	Back  string
 }
 
 // An ItemView is an item of the timeline. A tool call carries its result; the

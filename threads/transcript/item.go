@@ -205,10 +205,12 @@ type ContextCompaction struct {
 }
 
 // Opaque is an item of a provider that only its origin understands. It is kept
-// byte for byte and sent to no other origin.
+// byte for byte and sent to no other origin. Text is what it says, for everybody
+// else; empty if it says nothing that could be read.
 type Opaque struct {
 	Origin string  `json:"origin"`
 	Raw    RawJSON `json:"raw"`
+	Text   string  `json:"text,omitempty"`
 }
 
 // Kind implements Body.

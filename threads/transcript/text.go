@@ -46,6 +46,9 @@ func Text(b Body) string {
 	case ContextCompaction:
 		return ""
 	case Opaque:
+		if b.Text != "" {
+			return b.Text
+		}
 		return string(b.Raw)
 	}
 	panic("transcript: unknown body")
