@@ -273,14 +273,15 @@ func (s *stream) Close() error {
 // answer queues what the reader itself has to say. It waits only for a client that
 // makes the server say more than it takes.
 func (s *stream) answer(id json.RawMessage, problem *Error) {
-	b, err := json.Marshal(struct {
-		ID    json.RawMessage `json:"id"`
-		Error *Error          `json:"error"`
-	}{id, problem})
+	b, err := json.Marshal(problem)
 	if err != nil {
 		s.c.log.Error("answer cannot be encoded", "err", err)
 		return
 	}
+	if id == nil {
+		id = json.RawMessage("null")
+	}
+	b = bytes.Join([][]byte{[]byte(`{"id":`), id, []byte(`,"error":`), b, []byte(`}`)}, nil)
 	if !s.c.out.force(b) {
 		_ = s.c.Send(context.Background(), b) // fails only if nobody is there any more
 	}
