@@ -361,3 +361,10 @@ func TestMain(m *testing.M) {
 }
 
 var errScripted = errors.New("the provider broke")
+
+// answerWith is answer, and returns the request.
+func (r *request) answerWith(t testing.TB, text string) *request {
+	t.Helper()
+	r.answer(t, text)
+	return r
+}

@@ -20,7 +20,7 @@ import (
 type CreateParams struct {
 	Settings       Settings
 	Name           string
-	Origin         Origin        `json:",omitzero"` // but ForkedFrom
+	Origin         Origin        `json:",omitzero"`  // but ForkedFrom
 	Tools          []DynamicTool `json:",omitempty"` // that the clients run
 	Git            *GitInfo      `json:",omitempty"`
 	IdempotencyKey string
