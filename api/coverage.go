@@ -1,5 +1,7 @@
 package api
 
+import "slices"
+
 // experimentalFields are the members of parameters that codex keeps behind
 // capabilities.experimentalApi, by method. Those that this server does not read
 // are among them: they get codex's answer, not silence.
@@ -20,4 +22,37 @@ var experimentalFields = map[string][]string{
 		"responsesapiClientMetadata", "responsesapiClientMetadataPatch", "runtimeWorkspaceRoots",
 	},
 	"turn/steer": {"additionalContext", "responsesapiClientMetadata", "responsesapiClientMetadataPatch"},
+}
+
+// A Coverage says what this server does with a method of codex.
+type Coverage struct {
+	Method string
+	// Status is served, empty or refused.
+	Status string
+	// Reason says why it is answered emptily or refused; for what is served, how it
+	// differs, if it does.
+	Reason string
+	// Experimental methods need capabilities.experimentalApi.
+	Experimental bool
+}
+
+// The statuses of a Coverage.
+const (
+	Served  = "served"
+	Emptily = "empty"
+	Refused = "refused"
+)
+
+// CodexVersion is the version of codex that Coverages describes.
+const CodexVersion = "0.171.0"
+
+// Coverages lists every method of codex, in the order of its schema.
+func Coverages() []Coverage { return slices.Clone(coverages) }
+
+func coverageOf(name string) (Coverage, bool) {
+	i := slices.IndexFunc(coverages, func(c Coverage) bool { return c.Method == name })
+	if i < 0 {
+		return Coverage{}, false
+	}
+	return coverages[i], true
 }

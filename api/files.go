@@ -74,7 +74,7 @@ func (p *progress) Read(b []byte) (int, error) {
 func (s *Server) serveExport(w http.ResponseWriter, r *http.Request, params any) error {
 	id := params.(*ThreadParams).ThreadID
 	out := &export{w: w, rc: http.NewResponseController(w), wait: s.timing.body, name: id + ".jsonl"}
-	err := s.svc.Export(r.Context(), transcript.ThreadID(id), out)
+	err := s.service(transcript.ThreadID(id)).Export(r.Context(), transcript.ThreadID(id), out)
 	if err == nil || !out.begun {
 		return err
 	}

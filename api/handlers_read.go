@@ -19,7 +19,7 @@ func (s *Server) contextRead(ctx context.Context, p *ContextReadParams) (*Contex
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.svc.ReadContext(ctx, transcript.ThreadID(p.ThreadID), epoch)
+	c, err := s.service(transcript.ThreadID(p.ThreadID)).ReadContext(ctx, transcript.ThreadID(p.ThreadID), epoch)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (s *Server) readEvents(ctx context.Context, thread transcript.ThreadID, p E
 	r := &EventsReadResult{Data: []protocol.Notification{}}
 	limit, size := cmp.Or(p.Limit, defaultPage), 0
 	for more := true; more; {
-		evs, next, err := s.svc.ReadEvents(ctx, thread, after, min(limit-len(r.Data), eventBatch))
+		evs, next, err := s.service(thread).ReadEvents(ctx, thread, after, min(limit-len(r.Data), eventBatch))
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"context"
+
 	"github.com/plimsoll-dev/plimsoll/threads"
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
@@ -12,4 +14,27 @@ func (s *Server) service(id transcript.ThreadID) *threads.Service {
 		return s.ephemeral
 	}
 	return s.svc
+}
+
+// clientKey is the key of the client's name in a context.
+type clientKey struct{}
+
+// withClient names the client that a request comes from.
+func withClient(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, clientKey{}, name)
+}
+
+// clientOf returns the name of the client that a request comes from; empty if it
+// has not said.
+func clientOf(ctx context.Context) string {
+	name, _ := ctx.Value(clientKey{}).(string)
+	return name
+}
+
+// forget is called when nobody uses an ephemeral thread any more: it is deleted.
+func (s *Server) forget(ctx context.Context, id transcript.ThreadID) error {
+	if _, passing := s.passing.LoadAndDelete(id); !passing {
+		return nil
+	}
+	return s.ephemeral.DeleteThread(ctx, id)
 }

@@ -40,16 +40,16 @@ func (q quota) give() { <-q }
 
 // pageOf reads a page of a list: as many elements as q asks for, or fewer, but
 // one, if their texts are more than an answer may hold. Read maps a page of the
-// service and returns the cursor after it.
-func pageOf[T any](s *Server, q threads.PageQuery, read func(threads.PageQuery) ([]T, string, error)) ([]T, *string, error) {
+// service and returns the cursors after and before it.
+func pageOf[T any](s *Server, q threads.PageQuery, read func(threads.PageQuery) (page []T, next, back string, err error)) ([]T, NextPage, BackPage, error) {
 	for {
-		page, next, err := read(q)
+		page, next, back, err := read(q)
 		if err != nil {
-			return nil, nil, err
+			return nil, NextPage{}, BackPage{}, err
 		}
 		n := s.fitting(len(page), func(i int) int { return weigh(reflect.ValueOf(&page[i])) })
 		if n == len(page) {
-			return page, nullable(next), nil
+			return page, NextPage{nullable(next)}, BackPage{nullable(back)}, nil
 		}
 		q.Limit = n // read again, for the cursor after the last one that fits
 	}

@@ -56,15 +56,24 @@ type method struct {
 // methods is everything that can be asked for, and the source of both doors, of
 // openapi.yaml and of the tables of docs/wire.md. A new method is a line here, its
 // types and its handler. What belongs to a connection is in rpc_methods.go.
-var methods = slices.Concat(threadMethods, turnMethods, readMethods, connectionMethods)
+var methods = slices.Concat(threadMethods, turnMethods, readMethods, requestMethods, hostMethods, connectionMethods)
 
 // threadMethods make threads, change them and list them.
 var threadMethods = []method{
 	rpc("thread/start", "POST /v1/threads", http.StatusCreated, (*Server).threadStart).mutating().subscribing(),
+	only("thread/resume", (*Server).threadResume).mutating().subscribing().lacking(noRollout),
+	rpc("thread/fork", "POST /v1/threads/{threadId}/fork", http.StatusCreated, (*Server).threadFork).mutating().subscribing().lacking(noRollout),
 	rpc("thread/list", "GET /v1/threads", http.StatusOK, (*Server).threadList),
-	rpc("thread/read", "GET /v1/threads/{threadId}", http.StatusOK, (*Server).threadRead).lacking("thread not loaded: "),
+	only("thread/loaded/list", (*Server).threadLoaded),
+	rpc("thread/read", "GET /v1/threads/{threadId}", http.StatusOK, (*Server).threadRead).lacking(notLoaded),
 	rpc("thread/delete", "DELETE /v1/threads/{threadId}", http.StatusOK, (*Server).threadDelete).mutating().lacking(noRollout),
-	rpc("provider/list", "GET /v1/providers", http.StatusOK, (*Server).providerList).ours(),
+	rpc("thread/name/set", "POST /v1/threads/{threadId}/name", http.StatusOK, (*Server).threadName).mutating(),
+	rpc("thread/archive", "POST /v1/threads/{threadId}/archive", http.StatusOK, (*Server).threadArchive).mutating().lacking(noRollout),
+	rpc("thread/unarchive", "POST /v1/threads/{threadId}/unarchive", http.StatusOK, (*Server).threadUnarchive).mutating().lacking(noArchived),
+	rpc("thread/settings/update", "POST /v1/threads/{threadId}/settings", http.StatusOK, (*Server).threadSettings).mutating().gated(),
+	rpc("thread/metadata/update", "POST /v1/threads/{threadId}/metadata", http.StatusOK, (*Server).threadMetadata).mutating(),
+	rpc("thread/revert", "POST /v1/threads/{threadId}/revert", http.StatusOK, (*Server).threadRevert).mutating(),
+	only("thread/inject_items", (*Server).threadInject).mutating(),
 	rest[ImportParams, ImportResult]("thread/import", "POST /v1/imports", http.StatusCreated, (*Server).serveImport, importTypes, []string{jsonType}),
 	rest[ThreadParams, Empty]("thread/export", "GET /v1/threads/{threadId}/export", http.StatusOK, (*Server).serveExport, nil, []string{ndjsonType}),
 }
@@ -72,15 +81,19 @@ var threadMethods = []method{
 // turnMethods say something to a thread.
 var turnMethods = []method{
 	rpc("turn/start", "POST /v1/threads/{threadId}/turns", http.StatusAccepted, (*Server).turnStart).mutating(),
+	only("turn/steer", (*Server).turnSteer).mutating(),
 	rpc("turn/interrupt", "POST /v1/threads/{threadId}/turns/{turnId}/interrupt", http.StatusOK, (*Server).turnInterrupt).mutating(),
 	rpc("thread/compact/start", "POST /v1/threads/{threadId}/compact", http.StatusAccepted, (*Server).compactStart).or(http.StatusOK).mutating().waiting(),
+	only("thread/shellCommand", (*Server).shellCommand).mutating(),
+	rpc("thread/queue/list", "GET /v1/threads/{threadId}/queue", http.StatusOK, (*Server).queueList).gated(),
+	rpc("thread/queue/delete", "DELETE /v1/threads/{threadId}/queue/{queuedSubmissionId}", http.StatusOK, (*Server).queueDelete).mutating().gated(),
 }
 
 // readMethods tell what happened in a thread.
 var readMethods = []method{
-	rpc("thread/turns/list", "GET /v1/threads/{threadId}/turns", http.StatusOK, (*Server).turnList).lacking("thread not loaded: "),
+	rpc("thread/turns/list", "GET /v1/threads/{threadId}/turns", http.StatusOK, (*Server).turnList).lacking(notLoaded),
 	rpc("thread/turns/read", "GET /v1/threads/{threadId}/turns/{turnId}", http.StatusOK, (*Server).turnRead).ours(),
-	rpc("thread/items/list", "GET /v1/threads/{threadId}/items", http.StatusOK, (*Server).itemList).lacking("thread not loaded: "),
+	rpc("thread/items/list", "GET /v1/threads/{threadId}/items", http.StatusOK, (*Server).itemList).lacking(notLoaded),
 	rpc("thread/compact/list", "GET /v1/threads/{threadId}/compactions", http.StatusOK, (*Server).compactList).ours(),
 	rpc("thread/compact/read", "GET /v1/threads/{threadId}/compactions/{compactionId}", http.StatusOK, (*Server).compactRead).ours(),
 	rpc("thread/context/read", "GET /v1/threads/{threadId}/context", http.StatusOK, (*Server).contextRead).ours(),
@@ -90,8 +103,44 @@ var readMethods = []method{
 		serving((*Server).serveEvents, nil, []string{jsonType, sseType}).ours(),
 }
 
-// noRollout is codex's text for a thread that is not stored.
-const noRollout = "no rollout found for thread id "
+// requestMethods are about what the server asks.
+var requestMethods = []method{
+	rpc("thread/request/list", "GET /v1/threads/{threadId}/requests", http.StatusOK, (*Server).requestList).ours(),
+	rpc("thread/request/answer", "POST /v1/threads/{threadId}/requests/{requestId}/answer", http.StatusOK, (*Server).requestAnswer).mutating().ours(),
+}
+
+// hostMethods are about the server itself. Those that answer emptily are asked by
+// codex's clients when they start; see coverage.go.
+var hostMethods = []method{
+	rpc("provider/list", "GET /v1/providers", http.StatusOK, (*Server).providerList).ours(),
+	only("account/read", (*Server).accountRead),
+	only("model/list", (*Server).modelList),
+	only("config/read", (*Server).configRead),
+	only("configRequirements/read", (*Server).requirementsRead).without(),
+	only("skills/list", (*Server).nothing),
+	only("hooks/list", (*Server).nothing),
+	only("collaborationMode/list", (*Server).collaborationModes).gated(),
+	only("plugin/installed", (*Server).plugins),
+	only("plugin/list", (*Server).plugins),
+	only("app/list", (*Server).nothing),
+	only("app/installed", (*Server).apps),
+	only("mcpServerStatus/list", (*Server).nothing),
+	only("permissionProfile/list", (*Server).permissionProfiles),
+	only("experimentalFeature/list", (*Server).nothing),
+	only("threadSection/list", (*Server).nothing),
+	only("project/list", (*Server).nothing).gated(),
+	only("thread/goal/get", (*Server).goalGet),
+	only("thread/backgroundTerminals/list", (*Server).nothingOfThread).gated(),
+	only("thread/attachment/list", (*Server).nothing),
+	only("account/bedrock/checkGovCloudRequirements", (*Server).govCloud).gated(),
+}
+
+// codex's texts for a thread that is not there (codex 0.171, observed).
+const (
+	notLoaded  = "thread not loaded: "
+	noRollout  = "no rollout found for thread id "
+	noArchived = "no archived rollout found for thread id "
+)
 
 // Media types of bodies.
 const (
@@ -185,10 +234,10 @@ func funcName(h any) string {
 	return full[strings.LastIndexByte(full, '.')+1:]
 }
 
-// place is where REST takes a field from.
+// place is where REST takes a field from; inRPC if it does not.
 func (m method) place(f field) place {
 	switch {
-	case f.in == inRPC:
+	case f.in == inRPC || m.verb == "":
 		return inRPC
 	case f.in == inPath && !strings.Contains(m.path, "{"+f.name+"}"):
 		panic("api: " + m.path + " lacks {" + f.name + "}")

@@ -266,6 +266,49 @@ func (c constraint) span() string {
 	return fmt.Sprintf(" between %d and %d", lo, hi)
 }
 
+// fromValue reads one text, or a list of them.
+func (t *Texts) fromValue(v value, path string) error {
+	if v.kind == kindString {
+		*t = Texts{v.text}
+		return nil
+	}
+	return assignList(v, reflect.ValueOf(t).Elem(), constraint{}, path)
+}
+
+// fromRPC reads one text, or a list of them.
+func (t *Texts) fromRPC(raw json.RawMessage, name string) error {
+	var one string
+	if json.Unmarshal(raw, &one) == nil && !isNull(raw) {
+		*t = Texts{one}
+		return nil
+	}
+	return lenientList(raw, reflect.ValueOf(t).Elem(), constraint{}, name)
+}
+
+// fromValue reads a patch: null clears a member.
+func (g *GitPatch) fromValue(v value, path string) error {
+	for i := range v.members {
+		if v.members[i].value.kind == kindNull {
+			v.members[i].value = value{kind: kindString}
+		}
+	}
+	return assign(v, reflect.ValueOf(g), fieldsOf(reflect.TypeFor[GitPatch]()), path+".")
+}
+
+// fromRPC reads a patch: null clears a member.
+func (g *GitPatch) fromRPC(raw json.RawMessage, _ string) error {
+	var members map[string]json.RawMessage
+	if err := lenientStruct(raw, reflect.ValueOf(g).Elem(), &members); err != nil {
+		return err
+	}
+	for name, member := range map[string]**string{"sha": &g.SHA, "branch": &g.Branch, "originUrl": &g.OriginURL} {
+		if given := members[name]; given != nil && isNull(given) {
+			*member = new("")
+		}
+	}
+	return nil
+}
+
 // idPattern is what ids of threads, turns, items and compactions look like. Ids
 // come from providers too, so it says nothing about UUIDs.
 var idPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)

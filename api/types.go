@@ -19,39 +19,6 @@ import (
 // Empty is an object without members.
 type Empty struct{}
 
-// ThreadStartParams describes a new thread; what is left out gets a default.
-type ThreadStartParams struct {
-	// ModelProvider is the name of a configured provider; default: the first one.
-	ModelProvider string `json:"modelProvider,omitempty" max:"200"`
-	// Model is what the provider shall run; default: its first one.
-	Model string `json:"model,omitempty" max:"200"`
-	// Cwd is the working directory, an absolute path.
-	Cwd string `json:"cwd,omitempty" max:"4096"`
-	// ApprovalPolicy says when the agent has to ask.
-	ApprovalPolicy string `json:"approvalPolicy,omitempty" enum:"untrusted,on-request,never"`
-	// Sandbox says what commands may touch.
-	Sandbox string `json:"sandbox,omitempty" enum:"read-only,workspace-write,danger-full-access"`
-	// Name is the thread's title.
-	Name string `json:"name,omitempty" max:"200"`
-	// ClientRequestID makes the request idempotent: the same id with the same
-	// parameters gets the same answer, with others a conflict.
-	ClientRequestID string `json:"clientRequestId,omitempty" in:"header:Idempotency-Key" max:"200"`
-}
-
-// ThreadStartResult is a new thread and what it runs with.
-type ThreadStartResult struct {
-	Thread            protocol.Thread        `json:"thread"`
-	Model             string                 `json:"model"`
-	ModelProvider     string                 `json:"modelProvider"`
-	Cwd               string                 `json:"cwd"`
-	ApprovalPolicy    string                 `json:"approvalPolicy"`
-	ApprovalsReviewer string                 `json:"approvalsReviewer" enum:"user"`
-	Sandbox           protocol.SandboxPolicy `json:"sandbox"`
-	// AsOf is the cursor to follow the thread from: nothing is missed, nothing is
-	// seen twice.
-	AsOf string `json:"asOf"`
-}
-
 // PageParams selects a page of a list.
 type PageParams struct {
 	// Cursor is the nextCursor of the page before.
@@ -71,52 +38,25 @@ type NextPage struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
-// ThreadListParams selects a page of threads, newest change first.
-type ThreadListParams struct {
-	PageParams
+// BackPage tells how to go the other way from where a page began.
+type BackPage struct {
+	// BackwardsCursor is the cursor, with the other sortDirection, of the page that
+	// begins with the first element of this one; null on an empty page.
+	BackwardsCursor *string `json:"backwardsCursor"`
 }
 
 // ThreadListResult is a page of threads.
 type ThreadListResult struct {
 	Data []protocol.Thread `json:"data"`
 	NextPage
+	BackPage
+	// ReadStates is codex's; always null here.
+	ReadStates *Empty `json:"readStates"`
 }
 
 // ThreadParams names a thread.
 type ThreadParams struct {
 	ThreadID string `json:"threadId" in:"path" id:"thread"`
-}
-
-// ThreadReadResult is a thread as of a cursor.
-type ThreadReadResult struct {
-	Thread protocol.Thread `json:"thread"`
-	// AsOf is the cursor to follow the thread from.
-	AsOf string `json:"asOf"`
-}
-
-// TurnStartParams is one input of the user.
-type TurnStartParams struct {
-	ThreadID string `json:"threadId" in:"path" id:"thread"`
-	Input    Input  `json:"input"`
-	// Mode says what happens while a turn runs: queue makes the input a turn of
-	// its own, later; steer puts it into the running turn. Default: queue; on
-	// JSON-RPC, as in codex, steer.
-	Mode string `json:"mode,omitempty" enum:"queue,steer" rpc:"steer"`
-	// ClientUserMessageID is given back in the user message.
-	ClientUserMessageID string `json:"clientUserMessageId,omitempty" max:"200"`
-	// ClientRequestID makes the request idempotent.
-	ClientRequestID string `json:"clientRequestId,omitempty" in:"header:Idempotency-Key" max:"200"`
-}
-
-// TurnStartResult tells which turn the input went to.
-type TurnStartResult struct {
-	Turn protocol.Turn `json:"turn"`
-	// Queued says that the turn waits for another one, or for a compaction.
-	Queued bool `json:"queued"`
-	// Steered says that the input went into the running turn.
-	Steered bool `json:"steered"`
-	// AsOf is the cursor to follow the thread from.
-	AsOf string `json:"asOf"`
 }
 
 // TurnParams names a turn.
@@ -135,20 +75,6 @@ type TurnReadResult struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
-// TurnListParams selects a page of the turns of a thread.
-type TurnListParams struct {
-	ThreadID string `json:"threadId" in:"path" id:"thread"`
-	PageParams
-	// SortDirection is desc, newest first, by default.
-	SortDirection string `json:"sortDirection,omitempty" enum:"asc,desc"`
-}
-
-// TurnListResult is a page of turns without their items.
-type TurnListResult struct {
-	Data []protocol.Turn `json:"data"`
-	NextPage
-}
-
 // ItemListParams selects a page of the items of a thread.
 type ItemListParams struct {
 	ThreadID string `json:"threadId" in:"path" id:"thread"`
@@ -163,6 +89,7 @@ type ItemListParams struct {
 type ItemListResult struct {
 	Data []ItemEntry `json:"data"`
 	NextPage
+	BackPage
 }
 
 // ItemEntry is an item and the turn it belongs to.

@@ -10,10 +10,10 @@ import (
 func (s *Server) wireThread(t threads.Thread) protocol.Thread {
 	id := string(t.ID)
 	return protocol.Thread{
-		ID: id, SessionID: id, Preview: t.Preview, HistoryMode: "paginated",
+		ID: id, SessionID: id, Preview: t.Preview, Ephemeral: s.service(t.ID) != s.svc, HistoryMode: "paginated",
 		ModelProvider: t.Settings.Provider, Model: nullable(t.Settings.Model),
 		CreatedAt: orZero(seconds(t.CreatedAt)), UpdatedAt: orZero(seconds(t.UpdatedAt)), RecencyAt: seconds(t.UpdatedAt),
-		Status: wireStatus(t.Status, t.Flags), Cwd: t.Settings.Cwd, CLIVersion: s.version, Source: "appServer",
+		Status: wireStatus(t.Status, t.Flags), Cwd: t.Settings.Cwd, CLIVersion: s.version, Source: "vscode",
 		CanAcceptDirectInput: new(t.Damaged == "" && !t.Archived),
 		ForkedFromID:         nullable(string(t.Origin.ForkedFrom)), Originator: nullable(t.Origin.Client), ThreadSource: nullable(t.Origin.Source), GitInfo: wireGit(t.Git),
 		ReasoningEffort: nullable(t.Settings.Effort),
@@ -48,6 +48,16 @@ func wireStatus(st threads.StatusType, flags []threads.StatusFlag) protocol.Thre
 	return w
 }
 
+// wireRuns tells what a thread runs with.
+func wireRuns(set threads.Settings) ThreadRuns {
+	return ThreadRuns{
+		Model: set.Model, ModelProvider: set.Provider, Cwd: set.Cwd, ApprovalPolicy: set.ApprovalPolicy, ApprovalsReviewer: "user",
+		Sandbox: wireSandbox(set.Sandbox), ActivePermissionProfile: PermissionProfileRef{ID: profiles[set.Sandbox]},
+		ReasoningEffort: nullable(set.Effort), RuntimeWorkspaceRoots: []string{set.Cwd},
+		DisabledPluginIDs: []string{}, InstructionSources: []string{}, MultiAgentMode: "explicitRequestOnly",
+	}
+}
+
 func wireSandbox(mode string) protocol.SandboxPolicy {
 	no := false
 	switch mode {
@@ -75,7 +85,17 @@ func wireTurn(t transcript.Turn) protocol.Turn {
 	return w
 }
 
-func wireTurnView(v threads.TurnView) protocol.Turn { return wireTurn(v.Turn) }
+// wireTurnView maps a turn with the items that the view shows.
+func wireTurnView(v threads.TurnView) protocol.Turn {
+	w := wireTurn(v.Turn)
+	w.ItemsView = string(v.View)
+	for _, i := range v.Items {
+		if item, shown := wireItem(i.Item, i.Result); shown {
+			w.Items = append(w.Items, item)
+		}
+	}
+	return w
+}
 
 func wireProvider(p threads.ProviderInfo) Provider {
 	return Provider{Name: p.Name, Kind: p.Kind, IsDefault: p.Default, Models: mapped(p.Models, wireModel), Error: nullable(p.Error)}

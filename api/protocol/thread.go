@@ -12,7 +12,7 @@ type Thread struct {
 	ParentThreadID *string `json:"parentThreadId"`
 	// Preview is the first text of the user on one line, at most 120 code points.
 	Preview string `json:"preview"`
-	// Ephemeral threads are not stored; this server stores all.
+	// Ephemeral threads are kept in memory, and only as long as somebody uses them.
 	Ephemeral bool `json:"ephemeral"`
 	// ProjectID is codex's project; always null here.
 	ProjectID *string `json:"projectId"`
@@ -38,8 +38,9 @@ type Thread struct {
 	CLIVersion string `json:"cliVersion"`
 	// Originator is the client that created the thread, if known.
 	Originator *string `json:"originator"`
-	// Source says how the thread came to be.
-	Source string `json:"source" enum:"appServer"`
+	// Source says how the thread came to be, in codex's word for threads of an
+	// app-server: its clients list these.
+	Source string `json:"source" enum:"vscode"`
 	// CanAcceptDirectInput says that turn/start may be sent.
 	CanAcceptDirectInput *bool `json:"canAcceptDirectInput"`
 	// AgentNickname belongs to codex's sub-agents; always null here.
@@ -54,7 +55,7 @@ type Thread struct {
 	ReasoningEffort *string `json:"reasoningEffort"`
 	// Name is the title that the user gave.
 	Name *string `json:"name"`
-	// Turns is always empty: read them with thread/turns/list.
+	// Turns is empty unless it was asked for, and in notifications always.
 	Turns []Turn `json:"turns"`
 	// Plimsoll is what codex does not know about a thread.
 	Plimsoll ThreadExtension `json:"plimsoll"`

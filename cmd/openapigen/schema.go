@@ -111,6 +111,8 @@ func (s *schemas) component(t reflect.Type) object {
 		return append(o, pair{"oneOf", s.variants()})
 	case t == reflect.TypeFor[protocol.Notification]():
 		return append(o, pair{"oneOf", s.notifications()})
+	case t == reflect.TypeFor[api.Texts]():
+		return append(object{{"type", "string"}}, o...) // a list of them is only on JSON-RPC
 	case t == reflect.TypeFor[api.Input]():
 		return append(o, pair{"oneOf", []any{
 			object{{"type", "string"}, {"minLength", 1}},
@@ -166,6 +168,9 @@ func (s *schemas) property(decl reflect.Type, f reflect.StructField, optional bo
 		t = t.Elem() // absent, never null
 	}
 	o := s.of(t)
+	if f.Tag.Get("nullable") != "" {
+		o = nullable(o)
+	}
 	foreign := !strings.HasPrefix(decl.PkgPath(), module+"/api")
 	if foreign && (t.Kind() == reflect.Slice || t.Kind() == reflect.Map) && t != reflect.TypeFor[json.RawMessage]() {
 		o = nullable(o) // only the door makes sure that lists are never nil
