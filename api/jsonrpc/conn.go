@@ -39,9 +39,9 @@ const (
 // A Conn is one connection. NewConn makes it, so that a handler can know it before
 // the first frame; Serve runs it.
 //
-// Serve's goroutine waits; one goroutine reads and owns the stream; one writes and
-// is the only caller of Transport.Write; lanes have one each while there is work.
-// Serve waits for all of them.
+// Serve's goroutine waits; one goroutine reads and owns the stream; while there is
+// something to write there is one that does, the only caller of Transport.Write;
+// lanes have one each while there is work. Serve waits for all of them.
 type Conn struct {
 	t     Transport
 	o     Options
@@ -56,9 +56,10 @@ type Conn struct {
 	cause   error  // why Serve returns, nil if all is in order
 	cut     sync.Once
 
-	ended   atomic.Bool  // by the client, in order
-	pings   atomic.Int32 // sent since the client was last heard
-	pingDue atomic.Bool
+	writers  sync.WaitGroup // one at a time
+	watchdog *time.Timer    // runs while the client is to take something
+	ended    atomic.Bool    // by the client, in order
+	pings    atomic.Int32   // sent since the client was last heard
 }
 
 // NewConn returns a connection that, before Serve, only queues what is sent.
@@ -90,8 +91,9 @@ func (c *Conn) Serve(ctx context.Context, h Handler) error {
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { c.Close(StatusGoingAway, "the server is shutting down") })
 	defer stop()
-	var wg sync.WaitGroup
-	wg.Go(c.write)
+	c.watchdog = time.AfterFunc(c.o.WriteTimeout, c.stall)
+	c.watchdog.Stop()
+	c.out.begin(func() { c.writers.Go(c.write) })
 	stopPings := c.startPings()
 	s := newStream(handling, c, h)
 	if err := s.run(); errors.Is(err, io.EOF) {
@@ -103,7 +105,7 @@ func (c *Conn) Serve(ctx context.Context, h Handler) error {
 	}
 	cancel()
 	c.lanes.stop()
-	wg.Wait()
+	c.writers.Wait()
 	stopPings()
 	s.finish()
 	c.lanes.wg.Wait()
@@ -195,38 +197,39 @@ type batcher interface {
 	writeBatch(frames [][]byte, progress func()) error
 }
 
-// write is the writer.
+// write is the writer. It ends when there is nothing to do, so that an idle
+// connection has none; the last one closes the transport.
 func (c *Conn) write() {
-	defer c.abort()
-	watchdog := time.AfterFunc(c.o.WriteTimeout, func() {
-		err := fmt.Errorf("jsonrpc: the client took nothing for %v", c.o.WriteTimeout)
-		c.end(StatusTryLater, "slow consumer: nothing was taken for "+c.o.WriteTimeout.String(), err, 0)
-	})
-	watchdog.Stop()
-	defer watchdog.Stop()
 	var frames []frame
-	for open := true; ; {
-		if frames, open = c.out.next(frames); len(frames) == 0 && !c.pingDue.Load() {
-			if !open {
-				return
+	for {
+		var ping, last bool
+		frames, ping, last = c.out.next(frames)
+		if len(frames) == 0 && !ping {
+			if last {
+				c.abort()
 			}
-			<-c.out.wake
-			continue
+			return
 		}
-		if err := c.writeAll(frames, watchdog); err != nil {
+		if err := c.writeAll(frames, ping); err != nil {
 			if c.ended.Load() { // as is to be expected
 				c.out.discard()
 				continue
 			}
 			c.end(StatusGoingAway, "", fmt.Errorf("write to the client: %w", err), 0)
-			return
+			c.out.discard()
 		}
 	}
 }
 
-// writeAll writes frames, batch by batch, and the ping that is due.
-func (c *Conn) writeAll(frames []frame, watchdog *time.Timer) error {
-	defer watchdog.Stop()
+// stall is called when the client has taken nothing for too long.
+func (c *Conn) stall() {
+	err := fmt.Errorf("jsonrpc: the client took nothing for %v", c.o.WriteTimeout)
+	c.end(StatusTryLater, "slow consumer: nothing was taken for "+c.o.WriteTimeout.String(), err, 0)
+}
+
+// writeAll writes frames, batch by batch, and a ping if it is due.
+func (c *Conn) writeAll(frames []frame, ping bool) error {
+	defer c.watchdog.Stop()
 	var last time.Time
 	progress := func() {
 		now := time.Now()
@@ -234,9 +237,10 @@ func (c *Conn) writeAll(frames []frame, watchdog *time.Timer) error {
 			c.heard()
 		}
 		last = now
-		watchdog.Reset(c.o.WriteTimeout)
+		c.watchdog.Reset(c.o.WriteTimeout)
 	}
-	var batch [][]byte
+	var few [8][]byte
+	batch := few[:0]
 	for len(frames) > 0 {
 		n, size := 0, 0
 		batch = batch[:0]
@@ -246,15 +250,19 @@ func (c *Conn) writeAll(frames []frame, watchdog *time.Timer) error {
 			n++
 		}
 		last = time.Now()
-		watchdog.Reset(c.o.WriteTimeout)
+		c.watchdog.Reset(c.o.WriteTimeout)
 		if err := c.writeBatch(batch, progress); err != nil {
 			return err
 		}
 		c.out.written(frames[:n])
 		frames = frames[n:]
 	}
-	watchdog.Reset(c.o.WriteTimeout)
-	return c.ping()
+	if !ping {
+		return nil
+	}
+	c.watchdog.Reset(c.o.WriteTimeout)
+	c.pings.Add(1)
+	return c.t.(live).ping()
 }
 
 func (c *Conn) writeBatch(batch [][]byte, progress func()) error {

@@ -15,7 +15,9 @@ type live interface {
 	ping() error
 }
 
-// startPings pings the client, if the transport can, until it is stopped.
+// startPings pings the client, if the transport can, until it is stopped. A ping
+// counts once it is sent: while it waits behind frames that the client does not
+// take, the limit for these counts.
 func (c *Conn) startPings() (stop func()) {
 	t, ok := c.t.(live)
 	if !ok {
@@ -35,8 +37,7 @@ func (c *Conn) startPings() (stop func()) {
 			c.end(StatusGoingAway, "two pings were not answered", errors.New("jsonrpc: the client left two pings unanswered"), 0)
 			return
 		}
-		c.pingDue.Store(true)
-		c.out.signal()
+		c.out.pingNow()
 		timer.Reset(c.o.PingEvery)
 	})
 	close(started)
@@ -45,16 +46,6 @@ func (c *Conn) startPings() (stop func()) {
 
 // heard notes a sign of life.
 func (c *Conn) heard() { c.pings.Store(0) }
-
-// ping sends the ping that is due. A ping counts once it is sent: while it waits
-// behind frames that the client does not take, the limit for these counts.
-func (c *Conn) ping() error {
-	if !c.pingDue.Swap(false) {
-		return nil
-	}
-	c.pings.Add(1)
-	return c.t.(live).ping()
-}
 
 type counters struct{ unparsable, refused, dropped, ignored, overloaded, panics atomic.Int64 }
 

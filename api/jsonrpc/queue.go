@@ -15,7 +15,6 @@ import (
 // queue is not refused.
 type queue struct {
 	bounds usage
-	wake   chan struct{} // holds a token while there may be something to do
 	gone   chan struct{} // closed when nothing more is let in
 
 	mu      sync.Mutex // guards what follows; nobody waits while holding it
@@ -24,7 +23,10 @@ type queue struct {
 	extra   usage // the same, of what was forced in
 	waiting []*ticket
 	shut    bool
-	nowhere bool
+	nowhere bool   // nothing is written any more
+	ping    bool   // is due
+	write   func() // starts the writer, which runs while there is something to do
+	writing bool   // it runs
 }
 
 // A frame is bytes to be written, and the room that this frees.
@@ -53,7 +55,27 @@ type ticket struct {
 var forced = usage{frames: 4096, bytes: 1 << 20}
 
 func newQueue(bounds usage) *queue {
-	return &queue{bounds: bounds, wake: make(chan struct{}, 1), gone: make(chan struct{})}
+	return &queue{bounds: bounds, gone: make(chan struct{})}
+}
+
+// begin sets what starts the writer. Nothing is written before.
+func (q *queue) begin(write func()) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.write = write
+	if len(q.frames) > 0 || q.shut {
+		q.signal()
+	}
+}
+
+// pingNow has the writer ping the client.
+func (q *queue) pingNow() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.shut {
+		q.ping = true
+		q.signal()
+	}
 }
 
 // put waits for room and queues the frames. With none it reserves the room, and
@@ -140,23 +162,29 @@ func (q *queue) queue(cost usage, frames [][]byte) {
 }
 
 func (q *queue) signal() {
-	select {
-	case q.wake <- struct{}{}:
-	default:
+	if !q.writing && q.write != nil {
+		q.writing = true
+		q.write()
 	}
 }
 
-// next takes out all that is to be written, and reports whether more may come. It
-// may use the memory of what it returned last.
-func (q *queue) next(last []frame) (frames []frame, open bool) {
+// next takes out all that is to be written. It may use the memory of what it
+// returned last. If there is nothing, the writer is to end, and if it is the last
+// one, to close the connection.
+func (q *queue) next(used []frame) (frames []frame, ping, last bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	clear(last)
-	if len(q.frames) == 0 && cap(last) > keptFrames {
-		last = nil
+	clear(used)
+	frames, q.frames = q.frames, used[:0]
+	ping, q.ping = q.ping, false
+	if len(frames) > 0 || ping {
+		return frames, ping, false
 	}
-	frames, q.frames = q.frames, last[:0]
-	return frames, !q.shut
+	q.writing = false
+	if cap(used) > keptFrames {
+		q.frames = nil
+	}
+	return nil, false, q.shut
 }
 
 // keptFrames is how many frames an idle queue has memory for.

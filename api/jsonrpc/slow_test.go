@@ -271,7 +271,7 @@ func TestQueueIsLeftInAnyOrder(t *testing.T) {
 		var out bytes.Buffer
 		var frames []frame
 		for range 4 {
-			frames, _ = q.next(frames)
+			frames, _, _ = q.next(frames)
 			for _, f := range frames {
 				out.Write(f.bytes)
 			}

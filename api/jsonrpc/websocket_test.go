@@ -227,8 +227,7 @@ func TestPingsRepliesAndNotificationsAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for range n {
-			p.conn.pingDue.Store(true)
-			p.conn.out.signal()
+			p.conn.out.pingNow()
 			runtime.Gosched()
 		}
 	})
