@@ -59,6 +59,7 @@ var law = []row{
 		"threads/importer threads/importer/* adapters events"},
 
 	// L4: the doors. Of adapters they map value types only.
+	{"api/codexschema", "."}, // judges frames in tests
 	{"api", ". api/protocol api/jsonrpc threads threads/transcript threads/compaction threads/fault events adapters web"},
 
 	// L5: wiring and tools.
@@ -83,7 +84,7 @@ var confined = []struct {
 	{"github.com/go-chi/chi/v5", "", "api", "routes are the business of the doors"},
 	{"github.com/alecthomas/kong", "", "cmd/plimsoll", "the command line is"},
 	{"github.com/BurntSushi/toml", "", "cmd/plimsoll", "so is the configuration"},
-	{"os/exec", "", "adapters/kit/proc threads/hooks cmd/plimsoll bench/*", "children get a process group, a limit and an environment there"},
+	{"os/exec", "", "adapters/kit/proc threads/hooks cmd/plimsoll api/codexschema bench/*", "children get a process group, a limit and an environment there"},
 	{
 		"net/http", "Get Post PostForm Head Client DefaultClient Transport DefaultTransport NewRequest NewRequestWithContext",
 		"adapters/kit/httpx cmd/plimsoll bench/*", "requests get timeouts and redaction there",
@@ -95,10 +96,11 @@ var confined = []struct {
 var testOnly = []string{
 	"testing", "github.com/google/go-cmp", "go.uber.org/goleak", "pgregory.net/rapid",
 	"github.com/rogpeppe/go-internal", "github.com/getkin/kin-openapi",
+	"github.com/santhosh-tekuri/jsonschema",
 }
 
 // suites are packages that exist for tests.
-var suites = []string{"adapters/adaptertest", "events/journaltest", "bench/*"}
+var suites = []string{"adapters/adaptertest", "events/journaltest", "api/codexschema", "bench/*"}
 
 // pkg is what the checks know of a package: its imports and the names it uses of
 // each.
