@@ -1,6 +1,7 @@
 package threads
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -193,7 +194,7 @@ func (s *Service) InterruptTurn(ctx context.Context, id transcript.ThreadID, tur
 // CompactParams asks for a compaction.
 type CompactParams struct {
 	Thread         transcript.ThreadID
-	Route          compaction.Route  // empty: native if the session can, else local
+	Route          compaction.Route  // empty: Config.CompactionRoute
 	Writer         compaction.Writer // empty: the best that works
 	Budget         int               // bound of the resulting context in tokens; 0: the policy's target
 	Instructions   string            // for the model writer; at most 4,000 code points
@@ -231,6 +232,7 @@ func (s *Service) StartCompaction(ctx context.Context, p CompactParams) (Compact
 	hashed := p
 	hashed.IdempotencyKey, hashed.Wait = "", false
 	hash := requestHash(hashed)
+	p.Route = cmp.Or(p.Route, s.cfg.CompactionRoute) // journaled with the request, so a restart keeps it
 	ack, err := ask[CompactAck](ctx, s, p.Thread, inUse{requestCompaction{p, hash}, p.IdempotencyKey, hash})
 	if err == nil && p.Wait && !ack.Record.Terminal() {
 		ack, err = s.awaitCompaction(ctx, p.Thread, ack.Record.CompactionID)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
 	"github.com/plimsoll-dev/plimsoll/events"
+	"github.com/plimsoll-dev/plimsoll/threads/compaction"
 	"github.com/plimsoll-dev/plimsoll/threads/fault"
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
@@ -31,6 +32,10 @@ type Config struct {
 	Cwd       string        // absolute; of threads that name none. Empty: the process's
 	IdleAfter time.Duration // an idle thread is unloaded after this; 0 means 5 minutes
 	StopAfter time.Duration // a session that does not stop when interrupted is abandoned after this; 0 means 10 s
+
+	// CompactionRoute is that of compactions which name none. Empty: native if the
+	// session can, else local.
+	CompactionRoute compaction.Route
 }
 
 // A Tool runs one call and returns its result. It must return when ctx is done.
