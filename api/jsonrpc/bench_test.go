@@ -33,7 +33,9 @@ func BenchmarkSend(b *testing.B) {
 		}
 	}
 	close(n.end)
-	<-done
+	if err := <-done; err != nil {
+		b.Fatal(err)
+	}
 }
 
 func BenchmarkRoundTrip(b *testing.B) {
@@ -128,7 +130,9 @@ func BenchmarkIdle(b *testing.B) {
 			_ = c.Close()
 		}
 		for range ends {
-			<-s.done
+			if err := <-s.done; err == nil { // the clients leave without a word
+				b.Fatal("ended in order")
+			}
 		}
 	}
 }

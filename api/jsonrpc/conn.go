@@ -89,12 +89,7 @@ func Serve(ctx context.Context, t Transport, h Handler, o Options) error {
 func (c *Conn) Serve(ctx context.Context, h Handler) error {
 	handling, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { c.Close(StatusGoingAway, "the server is shutting down") })
-	defer stop()
-	c.watchdog = time.AfterFunc(c.o.WriteTimeout, c.stall)
-	c.watchdog.Stop()
-	c.out.begin(func() { c.writers.Go(c.write) })
-	stopPings := c.startPings()
+	wait := c.start(ctx)
 	s := newStream(handling, c, h)
 	if err := s.run(); errors.Is(err, io.EOF) {
 		c.ended.Store(true)
@@ -105,12 +100,26 @@ func (c *Conn) Serve(ctx context.Context, h Handler) error {
 	}
 	cancel()
 	c.lanes.stop()
-	c.writers.Wait()
-	stopPings()
+	wait()
 	s.finish()
 	c.lanes.wg.Wait()
 	c.report()
 	return c.cause
+}
+
+// start starts all but the reader. What it returns waits until nothing of it runs,
+// once the connection was ended.
+func (c *Conn) start(ctx context.Context) (wait func()) {
+	stop := context.AfterFunc(ctx, func() { c.Close(StatusGoingAway, "the server is shutting down") })
+	c.watchdog = time.AfterFunc(c.o.WriteTimeout, c.stall)
+	c.watchdog.Stop()
+	c.out.begin(func() { c.writers.Go(c.write) })
+	stopPings := c.startPings()
+	return func() {
+		c.writers.Wait()
+		stopPings()
+		stop()
+	}
 }
 
 // statusOf is what a connection is closed with that can no longer be read.

@@ -3,14 +3,11 @@ package jsonrpc
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"pgregory.net/rapid"
 )
@@ -337,7 +334,6 @@ func TestResponsesAreHeardWhileEverythingElseIsStuck(t *testing.T) {
 // TestValidRequestsAmongAnything is the property behind the package's promise.
 func TestValidRequestsAmongAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		type key struct{ lane, n int }
 		next := map[int]int{} // of each lane, as the handler sees it
 		var mu sync.Mutex
 		p := connectPipe(t, &script{
@@ -363,8 +359,10 @@ func TestValidRequestsAmongAnything(t *testing.T) {
 		}, Options{MaxWaiting: 1000})
 		noise := rapid.OneOf(
 			rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }), rapid.String(), jsonText(),
-			rapid.SampledFrom([]string{`{"id":"noise"}`, `[{"id":1,"method":"valid"}]`, `{"id":null,"method":"x"}`, `{"method":"n"}`,
-				`{"id":"noise","result":1}`, `{"id":"noise","method":"n","params":[9,9]}`}),
+			rapid.SampledFrom([]string{
+				`{"id":"noise"}`, `[{"id":1,"method":"valid"}]`, `{"id":null,"method":"x"}`, `{"method":"n"}`,
+				`{"id":"noise","result":1}`, `{"id":"noise","method":"n","params":[9,9]}`,
+			}),
 		)
 		sent := map[int]int{}
 		want := map[string]bool{}
@@ -403,113 +401,5 @@ func TestValidRequestsAmongAnything(t *testing.T) {
 			at[lane]++
 		}
 		_ = p.hangUp() // noise may still be on its way
-	})
-}
-
-func TestContextEndsAConnectionInOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := connectPipe(t, &script{req: func(ctx context.Context, r *Request) {
-			<-ctx.Done()
-			r.Reply("too late")
-		}}, Options{})
-		p.send(`{"id":1,"method":"m"}`)
-		if err := p.conn.Send(t.Context(), []byte(`"queued"`), []byte(`"before"`)); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
-		p.stop()
-		p.want(`"queued"`)
-		p.want(`"before"`)
-		var closed *CloseError
-		if _, err := p.Read(); !errors.As(err, &closed) || closed.Status != StatusGoingAway || closed.Reason == "" {
-			t.Errorf("%v", err)
-		}
-		if err := <-p.done; err != nil {
-			t.Error(err)
-		}
-		if err := p.conn.Send(t.Context(), []byte(`1`)); !errors.Is(err, ErrClosed) {
-			t.Errorf("send after the end: %v", err)
-		}
-	})
-}
-
-func TestCloseGivesUpOnAClientThatDoesNotRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := connectPipe(t, &script{}, Options{})
-		if err := p.conn.Send(t.Context(), []byte(`1`)); err != nil {
-			t.Fatal(err)
-		}
-		start := time.Now()
-		p.conn.Close(4401, "token replaced")
-		if err := <-p.done; err != nil {
-			t.Error(err)
-		}
-		if d := time.Since(start); d != closeTime {
-			t.Errorf("after %v", d)
-		}
-		var closed *CloseError
-		if _, err := p.Read(); !errors.As(err, &closed) || *closed != (CloseError{4401, "token replaced"}) || errors.Is(err, io.EOF) {
-			t.Errorf("%v", err)
-		}
-		p.stop()
-	})
-}
-
-func TestWhatWasReadIsHandledAfterAnEndInOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var handled []string
-		var errs []error
-		p := connectPipe(t, &script{req: func(ctx context.Context, r *Request) {
-			select {
-			case <-time.After(time.Second):
-			case <-ctx.Done():
-			}
-			handled = append(handled, r.Method)
-			errs = append(errs, ctx.Err())
-			r.Reply(1)
-		}}, Options{})
-		for i := range 5 {
-			p.send(`{"id":%d,"method":"%d"}`, i, i)
-		}
-		start := time.Now()
-		if err := p.hangUp(); err != nil {
-			t.Error(err)
-		}
-		if len(handled) != 5 || errors.Join(errs...) != nil || time.Since(start) != 5*time.Second {
-			t.Errorf("%v, %v after %v", handled, errs, time.Since(start))
-		}
-	})
-}
-
-func TestHandlersAreGivenUpSomeTimeAfterAnEndInOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := connectPipe(t, &script{req: func(ctx context.Context, r *Request) { <-ctx.Done() }}, Options{})
-		p.send(`{"id":1,"method":"for ever"}`)
-		start := time.Now()
-		if err := p.hangUp(); err != nil {
-			t.Error(err)
-		}
-		if d := time.Since(start); d != drainTime {
-			t.Errorf("after %v", d)
-		}
-	})
-}
-
-func TestABrokenConnectionEndsItsHandlers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ran := 0
-		p := connectPipe(t, &script{req: func(ctx context.Context, r *Request) { ran++; <-ctx.Done() }}, Options{})
-		p.send(`{"id":1,"method":"m"}`)
-		p.send(`{"id":2,"method":"waits"}`)
-		synctest.Wait()
-		_ = p.Close(1002, "protocol error")
-		var closed *CloseError
-		if err := <-p.done; !errors.As(err, &closed) || closed.Status != 1002 {
-			t.Errorf("%v", err)
-		}
-		if ran != 1 {
-			t.Errorf("%d ran", ran)
-		}
-		p.stop()
 	})
 }

@@ -65,8 +65,13 @@ func TestALineOfAnySizeDoesNotEndTheConnection(t *testing.T) {
 		ends string
 		fits bool
 	}{
-		{MaxFrame, "\n", true}, {MaxFrame, "\r\n", true}, {MaxFrame, "", true},
-		{MaxFrame + 1, "\n", false}, {MaxFrame + 1, "\r\n", false}, {MaxFrame + 1, "", false}, {2*MaxFrame + 7, "\n", false},
+		{MaxFrame, "\n", true},
+		{MaxFrame, "\r\n", true},
+		{MaxFrame, "", true},
+		{MaxFrame + 1, "\n", false},
+		{MaxFrame + 1, "\r\n", false},
+		{MaxFrame + 1, "", false},
+		{2*MaxFrame + 7, "\n", false},
 	} {
 		in := request("1", c.size) + c.ends
 		if c.ends != "" {

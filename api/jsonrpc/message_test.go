@@ -174,9 +174,11 @@ func jsonText() *rapid.Generator[string] {
 // FuzzFrame sends any bytes: whatever they are, a request after them is answered,
 // and nothing else but at most one answer comes before.
 func FuzzFrame(f *testing.F) {
-	for _, s := range []string{``, `{`, `{}`, `[]`, `null`, `{"id":1,"method":"m"}`, `{"id":-1.5e3,"method":"m","params":null}`,
+	for _, s := range []string{
+		``, `{`, `{}`, `[]`, `null`, `{"id":1,"method":"m"}`, `{"id":-1.5e3,"method":"m","params":null}`,
 		`{"id":1,"result":{}}`, `{"id":1,"error":{}}`, `{"method":"initialized"}`, `[{"id":1,"method":"m"}]`, "{\"id\":\"\xff\"}",
-		`{"id":"\u0000","method":"\ud800"}`, `{"id":1e999,"method":"\u006d","params":[[[]]]}`} {
+		`{"id":"\u0000","method":"\ud800"}`, `{"id":1e999,"method":"\u006d","params":[[[]]]}`,
+	} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, frame []byte) {

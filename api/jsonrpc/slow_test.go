@@ -50,7 +50,7 @@ func TestASlowReaderSlowsDownWhoSendsToItAndNobodyElse(t *testing.T) {
 
 func TestAClientThatTakesNothingIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ended := make(chan error, 3)
+		ended := make(chan error, 4)
 		p := connectPipe(t, &script{req: func(ctx context.Context, r *Request) {
 			r.Reply("blocks, as the queue is full")
 			ended <- nil

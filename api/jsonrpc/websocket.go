@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"strings"
@@ -68,9 +69,7 @@ func (e *HandshakeError) Error() string {
 // the request: an idle connection takes less memory when that has returned.
 func Upgrade(w http.ResponseWriter, r *http.Request, headers http.Header) (Transport, error) {
 	all := http.Header{"x-codex-websocket-max-unfragmented-message-bytes": {fmt.Sprint(MaxFrame)}}
-	for k, v := range headers {
-		all[k] = v
-	}
+	maps.Copy(all, headers)
 	up := websocket.Upgrader{
 		HandshakeTimeout: handshakeTime,
 		ReadBufferSize:   readBuffer, WriteBufferSize: writeBuffer, WriteBufferPool: &serverBuffers,
@@ -116,6 +115,9 @@ func Dial(ctx context.Context, url string, headers http.Header) (Transport, erro
 		},
 	}
 	c, resp, err := d.DialContext(ctx, url, headers)
+	if resp != nil {
+		defer func() { _ = resp.Body.Close() }() // it holds nothing
+	}
 	if err == nil {
 		return newWebSocket(c, s), nil
 	}

@@ -45,6 +45,7 @@ func TestUpgradeHeaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
+	defer resp.Body.Close()
 	if got := resp.Header.Get("x-codex-websocket-max-unfragmented-message-bytes"); got != "16777216" {
 		t.Errorf("%q", got)
 	}
@@ -278,11 +279,12 @@ func TestBrokenWebSocketFrames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n")
+		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n")
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 		if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
 			t.Fatal(err, resp)
 		}
+		_ = resp.Body.Close()
 		<-s.conns
 		if _, err := io.WriteString(c, sent); err != nil {
 			t.Fatal(err)
@@ -302,8 +304,7 @@ func TestBrokenWebSocketFrames(t *testing.T) {
 
 func TestServerEndsWithOpenWebSockets(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	var s *wsServer
-	s = listen(t, "tcp", func(c *Conn) Handler {
+	s := listen(t, "tcp", func(c *Conn) Handler {
 		context.AfterFunc(ctx, func() { c.Close(StatusGoingAway, "the server is shutting down") })
 		return &script{}
 	}, Options{})

@@ -1,0 +1,160 @@
+package jsonrpc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// relayed connects a client to a server by way of a relay, all in memory.
+func relayed(t *testing.T, h Handler, o Options) (p *peer, relay chan error, stop context.CancelFunc) {
+	t.Helper()
+	serverEnd, relayUp := Pipe()
+	p = connect(t, nil, serverEnd, h, Options{})
+	client, relayDown := Pipe()
+	p.Transport = client
+	ctx, stop := context.WithCancel(context.Background())
+	relay = make(chan error, 1)
+	go func() { relay <- Relay(ctx, relayDown, relayUp, o) }()
+	return p, relay, stop
+}
+
+func TestRelayCarriesEverythingBothWays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, relay, stop := relayed(t, &script{}, Options{})
+		defer stop()
+		for i := range 500 {
+			p.send(`{"id":%d,"method":"m","params":[%d]}`, i, i)
+			p.want(fmt.Sprintf(`{"id":%d,"result":[%d]}`, i, i))
+		}
+		p.send(`no JSON`)
+		if got := p.recv(); !strings.Contains(got, "-32700") {
+			t.Error(got)
+		}
+		go func() {
+			for i := range 1000 {
+				if err := p.conn.Send(context.Background(), fmt.Append(nil, i)); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+		for i := range 1000 {
+			p.want(fmt.Sprint(i))
+		}
+		if err := errors.Join(p.hangUp(), <-relay); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestRelayPassesOnHowTheServerEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, relay, stop := relayed(t, &script{}, Options{})
+		defer stop()
+		p.alive()
+		if err := p.conn.Send(t.Context(), []byte(`"last"`)); err != nil {
+			t.Fatal(err)
+		}
+		p.conn.Close(4401, "token replaced")
+		p.want(`"last"`)
+		var closed *CloseError
+		if _, err := p.Read(); !errors.As(err, &closed) || *closed != (CloseError{4401, "token replaced"}) {
+			t.Errorf("%v", err)
+		}
+		if err := <-relay; !errors.As(err, &closed) {
+			t.Errorf("%v", err)
+		}
+		p.stop()
+		if err := <-p.done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestRelayEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, relay, stop := relayed(t, &script{}, Options{})
+		p.alive()
+		stop()
+		if _, err := p.Read(); !errors.Is(err, io.EOF) {
+			t.Errorf("%v", err)
+		}
+		if err := errors.Join(<-relay, <-p.done); err != nil {
+			t.Error(err)
+		}
+		p.stop()
+	})
+}
+
+func TestRelayEndsWithAClientThatTakesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, relay, stop := relayed(t, &script{}, Options{QueueFrames: 1})
+		defer stop()
+		start := time.Now()
+		if err := p.conn.Send(t.Context(), []byte(`1`)); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-relay; err == nil || time.Since(start) != 10*time.Second {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+		p.stop()
+		if err := <-p.done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestRelayBringsTheAnswersToStandardInputThatHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		serverEnd, relayUp := Pipe()
+		p := connect(t, nil, serverEnd, &script{req: func(_ context.Context, r *Request) {
+			time.Sleep(time.Second)
+			r.Reply(1)
+		}}, Options{})
+		var out bytes.Buffer
+		in := strings.NewReader(`{"id":1,"method":"m"}` + "\n" + `{"method":"n"}` + "\n" + `{"id":2}` + "\n" + `{"id":"x","result":1}` + "\n" + `{"id":3,"method":"m"}`)
+		start := time.Now()
+		if err := Relay(t.Context(), Lines(in, &out, func() error { return nil }), relayUp, Options{}); err != nil {
+			t.Error(err)
+		}
+		if got := strings.Count(out.String(), "\n"); got != 3 || time.Since(start) != 2*time.Second {
+			t.Errorf("after %v:\n%s", time.Since(start), out.String())
+		}
+		if err := <-p.done; err != nil {
+			t.Error(err)
+		}
+		p.stop()
+	})
+}
+
+func TestRelayFromLinesToAUnixSocket(t *testing.T) {
+	s := listen(t, "unix", scripted(&script{}), Options{})
+	up, err := Dial(t.Context(), s.url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	var in strings.Builder
+	for i := range 50 {
+		fmt.Fprintf(&in, `{"id":%d,"method":"m","params":%d}`+"\n", i, i)
+	}
+	if err := Relay(t.Context(), Lines(strings.NewReader(in.String()), &out, func() error { return nil }), up, Options{}); err != nil {
+		t.Error(err)
+	}
+	var want strings.Builder
+	for i := range 50 {
+		fmt.Fprintf(&want, `{"id":%d,"result":%d}`+"\n", i, i)
+	}
+	if out.String() != want.String() {
+		t.Errorf("%s", out.String())
+	}
+	if err := <-s.done; err != nil {
+		t.Error(err)
+	}
+}
