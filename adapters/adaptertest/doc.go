@@ -3,7 +3,9 @@
 // Run holds an adapter to the rules that need no control over its provider.
 // RunScripted adds the cases that do: it hands a Script to the adapter's test,
 // which plays it on the adapter's own wire, with a fake server or a fake child
-// process. If the sessions compact natively, so do the cases of that: matching
+// process. Among them are those of a provider that asks before it acts: allowed,
+// declined, cancelled, stopped while it waits, and gone on with by another session
+// if the adapter is a Continuer. If the sessions compact natively, so do the cases of that: matching
 // completion, failure, cancel. Model plays a script without any wire; it serves the tests of
 // packages above the adapters as well.
 //
@@ -17,7 +19,9 @@
 //   - ids come from the host, call ids are unique, arguments are JSON;
 //   - a turn that ends well leaves no item open and no call unanswered;
 //   - checkpoints and the marks of compactions are the server's to make;
-//   - a native compaction asks for no context and runs no tool;
+//   - a question names what it asks, and is about a command or a file change that
+//     is open, or that it opens, or about a call that waits;
+//   - a native compaction asks for no context, runs no tool and asks nothing;
 //   - after Run or Compact has returned the host is left alone.
 //
 // A case fails as well if a goroutine outlives it.

@@ -22,7 +22,9 @@ type Host struct {
 	// OnTool answers calls; the default echoes the arguments. It is called from
 	// the session's goroutine, without a lock.
 	OnTool func(ctx context.Context, call transcript.ToolCall) (transcript.ToolResult, error)
-	// OnAsk answers questions; without it they are declined.
+	// OnAsk answers questions; without it they are declined. It is called from the
+	// session's goroutine, without a lock. After an answer that cancels, the host
+	// interrupts the turn, as the server does.
 	OnAsk func(context.Context, adapters.Question) (adapters.Answer, error)
 	// OnUpdate sees every update after it was recorded, before Emit returns.
 	OnUpdate func(adapters.Update)
@@ -35,6 +37,12 @@ type Host struct {
 	turn    transcript.TurnID
 	running bool
 	native  bool                       // what runs is a compaction
+	parked  bool                       // a turn that waits is left as it is when its run ends
+	goesOn  bool                       // no context was asked for since another run left the turn
+	stop    func()                     // interrupts the turn that runs
+	stopped bool                       // it was: nothing more is given to the session
+	stops   sync.WaitGroup             // calls of stop
+	asked   []adapters.Question        // in order
 	ids     map[transcript.ItemID]bool // handed out; true once used
 	items   []*item
 	byID    map[transcript.ItemID]*item
@@ -61,10 +69,31 @@ func (h *Host) Play(ctx context.Context, s adapters.Session, text string) (adapt
 	h.mu.Lock()
 	h.turn = transcript.TurnID(fmt.Sprintf("turn-%d", len(h.items)))
 	h.running = true
-	in := adapters.TurnInput{Turn: h.turn, Input: transcript.TextParts(text)}
+	in := adapters.TurnInput{Turn: h.turn, Input: transcript.TextParts(text), Approval: "on-request", Sandbox: "workspace-write"}
 	h.mu.Unlock()
 	h.Say(text)
+	return h.run(ctx, s, in)
+}
+
+func (h *Host) run(ctx context.Context, s adapters.Session, in adapters.TurnInput) (adapters.End, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	h.mu.Lock()
+	h.stopped = false
+	var once sync.Once
+	h.stop = func() {
+		once.Do(func() {
+			h.stops.Go(func() {
+				if err := s.Interrupt(context.WithoutCancel(ctx)); err != nil {
+					h.r.Errorf("interrupt: %v", err)
+				}
+				cancel()
+			})
+		})
+	}
+	h.mu.Unlock()
 	end, err := s.Run(ctx, in, h)
+	h.stops.Wait()
 	h.finish(end, err)
 	return end, err
 }
@@ -133,24 +162,19 @@ func (h *Host) Context(ctx context.Context) (adapters.Context, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.mustTurn("Context")
-	if err := ctx.Err(); err != nil {
+	if err := h.over(ctx); err != nil {
 		return adapters.Context{}, err
 	}
-	h.checkSettled("a context is asked for")
+	if !h.goesOn { // else the calls that wait are what it asks for
+		h.checkSettled("a context is asked for")
+	}
+	h.goesOn = false
 	var c adapters.Context
 	for _, it := range h.items {
 		c.Entries = append(c.Entries, transcript.Entry{Item: it.soFar(), Form: transcript.FormWhole})
 		c.Tokens += transcript.Tokens(it.soFar().Body)
 	}
 	return c, nil
-}
-
-// Ask implements adapters.Host. Without OnAsk everything is declined.
-func (h *Host) Ask(ctx context.Context, q adapters.Question) (adapters.Answer, error) {
-	if h.OnAsk == nil {
-		return adapters.Answer{Decision: adapters.Decline}, ctx.Err()
-	}
-	return h.OnAsk(ctx, q)
 }
 
 // Emit implements adapters.Host.
@@ -182,11 +206,18 @@ func (h *Host) Tool(ctx context.Context, callItem transcript.Item) (transcript.T
 	h.mu.Lock()
 	h.mustTurn("Tool")
 	call := h.checkTool(callItem)
+	err := h.over(ctx)
 	h.mu.Unlock()
-	if err := ctx.Err(); err != nil {
+	if err != nil {
 		return transcript.ToolResult{}, err
 	}
-	result, err := h.OnTool(ctx, call)
+	run := h.OnTool
+	if call.Name == AskTool {
+		run = func(ctx context.Context, _ transcript.ToolCall) (transcript.ToolResult, error) {
+			return h.runAsking(ctx, callItem)
+		}
+	}
+	result, err := run(ctx, call)
 	if err != nil {
 		return transcript.ToolResult{}, err
 	}
@@ -199,6 +230,14 @@ func (h *Host) Tool(ctx context.Context, callItem transcript.Item) (transcript.T
 	}
 	h.add(&item{Item: transcript.Item{ID: h.newID(), Turn: h.turn, Body: result}})
 	return result, nil
+}
+
+// over says why a session gets nothing any more. Callers hold mu.
+func (h *Host) over(ctx context.Context) error {
+	if h.stopped {
+		return context.Canceled
+	}
+	return ctx.Err()
 }
 
 // newID hands out an id. Callers hold mu.

@@ -132,6 +132,18 @@ func TestHostReportsBrokenRules(t *testing.T) {
 			it := call(h.NewItemID(), turn, "c", "{")
 			return errors.Join(h.Emit(ctx, adapters.ItemStarted{Item: it}), tool(h, it))
 		}},
+		{"question about a message", "must be a command or a file change", func(h *Host, turn transcript.TurnID) error {
+			return question(h, message(h.NewItemID(), turn, ""))
+		}},
+		{"question about what is over", "which is complete", func(h *Host, turn transcript.TurnID) error {
+			it := call(h.NewItemID(), turn, "c", "{}")
+			return errors.Join(h.Emit(ctx, adapters.ItemStarted{Item: it}), tool(h, it), question(h, it))
+		}},
+		{"question that asks nothing", "names no command", func(h *Host, turn transcript.TurnID) error {
+			it := call(h.NewItemID(), turn, "c", "{}")
+			_, err := h.Ask(ctx, adapters.CommandApproval{Item: it})
+			return errors.Join(err, h.Emit(ctx, adapters.ItemStarted{Item: call(h.NewItemID(), turn, "d", "{}")}))
+		}},
 		{"result without a call", "does not wait", func(h *Host, turn transcript.TurnID) error {
 			return h.Emit(ctx, adapters.ItemCompleted{Item: transcript.Item{
 				ID: h.NewItemID(), Turn: turn, Body: transcript.ToolResult{CallID: "c"},
@@ -148,6 +160,11 @@ func TestHostReportsBrokenRules(t *testing.T) {
 			}
 		})
 	}
+}
+
+func question(h *Host, it transcript.Item) error {
+	_, err := h.Ask(context.Background(), adapters.FileApproval{Item: it})
+	return err
 }
 
 func tool(h *Host, it transcript.Item) error {

@@ -63,6 +63,9 @@ func (m *Model) Stream(ctx context.Context, req adapters.Request) iter.Seq2[adap
 			if s.Completed != nil {
 				m.r.Errorf("the script completes a compaction where a turn is answered")
 			}
+			if s.Ask != nil {
+				s.Chunk = s.Ask.call()
+			}
 			if !yield(s.Chunk, err) {
 				return
 			}

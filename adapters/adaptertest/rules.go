@@ -225,10 +225,13 @@ func (h *Host) mustTurn(method string) {
 func (h *Host) finish(end adapters.End, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.running, h.native = false, false
+	h.running, h.native, h.stop = false, false, nil
 	if err == nil {
 		h.commit(end.Updates)
 		h.checkSettled("the turn ends")
+		return
+	}
+	if h.parked {
 		return
 	}
 	for _, it := range h.items {

@@ -1,6 +1,8 @@
 package adaptertest
 
 import (
+	"encoding/json"
+
 	"github.com/plimsoll-dev/plimsoll/adapters"
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
@@ -20,7 +22,21 @@ type Step struct {
 	Hang  bool           // sends nothing more until the request is cancelled
 	Then  func()         // with Hang: called once the provider hangs
 
+	Ask       *Asking     // wants to do something, and waits until it may
 	Completed *Completion // ends a native compaction
+}
+
+// AskTool is the tool by which a model asks. Its arguments are an Asking; the
+// Host of the suite runs it, and so asks in its place.
+const AskTool = "run_command"
+
+// An Asking is a command that the provider wants to run. A model plays it as a
+// call of AskTool; a player of a runtime has its provider ask in its own way, and
+// an allowed command do nothing. As after a call, what follows the answers is the
+// next Reply.
+type Asking struct {
+	Command string `json:"command"`
+	Cwd     string `json:"cwd"`
 }
 
 // A Completion tells that a native compaction is complete. The request that asked
@@ -45,6 +61,18 @@ func Call(id, name, arguments string) Step {
 	return Step{Chunk: adapters.CallChunk{Call: transcript.ToolCall{
 		CallID: transcript.CallID(id), Name: name, Arguments: transcript.RawJSON(arguments),
 	}}}
+}
+
+// Ask wants to run a command in the folder /work.
+func Ask(command string) Step { return Step{Ask: &Asking{Command: command, Cwd: "/work"}} }
+
+// call is the tool call by which a model asks.
+func (a Asking) call() adapters.CallChunk {
+	args, err := json.Marshal(a)
+	if err != nil { // two strings always encode
+		panic(err)
+	}
+	return adapters.CallChunk{Call: transcript.ToolCall{CallID: transcript.CallID("ask-" + a.Command), Name: AskTool, Arguments: args}}
 }
 
 // Spend reports the usage of the request.

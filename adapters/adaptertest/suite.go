@@ -49,6 +49,7 @@ func RunScripted(t *testing.T, play func(t *testing.T, s Script) adapters.Adapte
 		return play(t, Script{Answer("One two three."), {Spend(10, 5), Compacted("")}, Answer("Four five six.")})
 	})
 	t.Run("native compaction", func(t *testing.T) { runNative(t, play) })
+	t.Run("questions", func(t *testing.T) { runAsk(t, play) })
 	for _, c := range scripted {
 		t.Run(c.name, func(t *testing.T) {
 			script, check := c.make()
@@ -62,17 +63,22 @@ type fixture struct {
 	adapter adapters.Adapter
 	session adapters.Session
 	host    *Host
+	cwd     string
 }
+
+// thread is the id of the thread that sessions are opened for.
+const thread = "0190a3f4-0000-7000-8000-000000000001"
 
 // start opens a session, runs one case on it, and checks that nothing is left.
 func start(t *testing.T, open func(*testing.T) adapters.Adapter, c func(*testing.T, fixture)) {
 	before := goleak.IgnoreCurrent()
 	a := open(t)
-	s, err := a.Open(t.Context(), adapters.OpenParams{Thread: "0190a3f4-0000-7000-8000-000000000001", Cwd: t.TempDir()})
+	cwd := t.TempDir()
+	s, err := a.Open(t.Context(), adapters.OpenParams{Thread: thread, Cwd: cwd})
 	if err != nil {
 		t.Fatalf("open: %v", err)
 	}
-	f := fixture{adapter: a, session: s, host: NewHost(t)}
+	f := fixture{adapter: a, session: s, host: NewHost(t), cwd: cwd}
 	within(t, "the case", func() { c(t, f) })
 	within(t, "Close", func() {
 		for range 2 {
