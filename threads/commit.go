@@ -151,7 +151,7 @@ func errFull(err error) error {
 func (a *actor) encode(d decision) (events.Append, error) {
 	now := a.svc.now()
 	ap := events.Append{Thread: string(a.id), Expect: a.state.Seq, Blobs: d.blobs, Events: make([]events.Event, len(d.payloads))}
-	listed := false
+	listed := a.state.Active == "" // at rest everything is worth listing, and rare
 	for i, p := range d.payloads {
 		data, err := transcript.Encode(p)
 		if err != nil {

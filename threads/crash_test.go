@@ -23,6 +23,7 @@ import (
 	"github.com/plimsoll-dev/plimsoll/threads"
 	"github.com/plimsoll-dev/plimsoll/threads/compaction"
 	"github.com/plimsoll-dev/plimsoll/threads/failpoint"
+	"github.com/plimsoll-dev/plimsoll/threads/fault"
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
 
@@ -229,6 +230,33 @@ func (s story) play(id transcript.ThreadID) {
 	streamed := s.start(other, "stream")
 	say(said{What: "streaming", Thread: other, ID: string(streamed)})
 	s.await(other, streamed)
+	s.rearrange(id, other)
+}
+
+// rearrange does to threads what needs no turn. Each fact is said once it is
+// acknowledged, and nothing later takes it back.
+func (s story) rearrange(id, other transcript.ThreadID) {
+	fork := must(s.svc.Fork(s.ctx, threads.ForkParams{Thread: id})).Thread.ID
+	say(said{What: "thread", Thread: fork})
+	say(said{What: "fork", Thread: fork, ID: string(id)})
+	try(s.svc.SetName(s.ctx, fork, "the fork"))
+	say(said{What: "name", Thread: fork, ID: "the fork"})
+	must(s.svc.UpdateSettings(s.ctx, fork, threads.SettingsPatch{Effort: new("high")}))
+	say(said{What: "effort", Thread: fork, ID: "high"})
+	before := must(s.svc.ReadContext(s.ctx, fork, nil))
+	doomed := s.start(fork, "chapter")
+	s.await(fork, doomed)
+	must(s.svc.Revert(s.ctx, fork, doomed))
+	say(said{What: "reverted", Thread: fork, ID: string(doomed)})
+	say(said{What: "left", Thread: fork, ID: hashOf(before.Entries)})
+	try(s.svc.Archive(s.ctx, other))
+	say(said{What: "archived", Thread: other})
+}
+
+func try(err error) {
+	if err != nil {
+		panic(err)
+	}
 }
 
 // playUntil runs the child and returns what it acknowledged, the failpoints it
@@ -325,6 +353,12 @@ func checkSurvivor(t *testing.T, path, where string, acks []said) {
 			seen[a.Thread] = true
 		case "turn":
 			b.await(a.Thread, ended(transcript.TurnID(a.ID))) // also those that were queued
+		case "fork", "name", "effort", "left", "archived":
+			checkArranged(t, b, where, a)
+		case "reverted":
+			if _, err := svc.ReadTurn(t.Context(), a.Thread, transcript.TurnID(a.ID)); fault.CodeOf(err) != fault.NotFound {
+				t.Errorf("%s: reverted turn %s: %v", where, a.ID, err)
+			}
 		case "context":
 			before = a
 		case "compaction":
@@ -335,7 +369,32 @@ func checkSurvivor(t *testing.T, path, where string, acks []said) {
 	}
 	for id := range seen {
 		checkPairs(t, b, where, id)
+		if _, err := svc.Unarchive(t.Context(), id); err != nil { // also one whose archiving nobody acknowledged
+			t.Errorf("%s: %v", where, err)
+		}
 		s.turn(id, "chapter") // the thread goes on
+	}
+}
+
+// checkArranged: what was acknowledged about a thread is so.
+func checkArranged(t *testing.T, b *bench, where string, a said) {
+	t.Helper()
+	read, err := b.svc.ReadThread(t.Context(), a.Thread)
+	if err != nil {
+		t.Errorf("%s: %v", where, err)
+		return
+	}
+	c, err := b.svc.ReadContext(t.Context(), a.Thread, nil)
+	if err != nil {
+		t.Errorf("%s: %v", where, err)
+		return
+	}
+	got := map[string]string{
+		"fork": string(read.Thread.Origin.ForkedFrom), "name": read.Thread.Name, "effort": read.Thread.Settings.Effort,
+		"left": hashOf(c.Entries), "archived": "",
+	}[a.What]
+	if got != a.ID || a.What == "archived" && !read.Thread.Archived {
+		t.Errorf("%s: %s of thread %s is %q, want %q", where, a.What, a.Thread, got, a.ID)
 	}
 }
 

@@ -327,14 +327,43 @@ func TestListingReadsOnlyWhatChanged(t *testing.T) {
 	}
 }
 
+// A thread that moves between two pages of the journal is on neither.
+func TestListingHasAThreadThatChangedWhileItWasRead(t *testing.T) {
+	counts := &listCounting{}
+	b := newBench(t, func(c *threads.Config) {
+		counts.Journal = c.Journal
+		c.Journal = counts
+	})
+	oldest := b.create()
+	for range 30 {
+		b.create()
+	}
+	calls := 0
+	counts.between = func() {
+		if calls++; calls == 1 {
+			if err := b.svc.SetName(t.Context(), oldest, "moved"); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	page := b.find(threads.ThreadQuery{})
+	if len(page.Threads) != 31 || page.Threads[0].ID != oldest || page.Threads[0].Name != "moved" {
+		t.Errorf("%d threads, the first is %q", len(page.Threads), page.Threads[0].Name)
+	}
+}
+
 // listCounting counts the rows that listings read.
 type listCounting struct {
 	events.Journal
-	rows int
+	rows    int
+	between func() // called after each List
 }
 
 func (l *listCounting) List(ctx context.Context, q events.ListQuery) ([]events.ThreadInfo, error) {
 	infos, err := l.Journal.List(ctx, q)
 	l.rows += len(infos)
+	if l.between != nil {
+		l.between()
+	}
 	return infos, err
 }

@@ -1,6 +1,7 @@
 package threads_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -154,6 +155,39 @@ func TestForkOfARunningThreadLeavesTheActiveTurnOut(t *testing.T) {
 	b.await(id, ended(running.Turn.ID))
 }
 
+// A compaction that was asked for in the copied turn and ended after it is none of
+// the fork's: nothing goes on there.
+func TestForkLeavesOutACompactionThatWasOnlyAskedFor(t *testing.T) {
+	b := newBench(t)
+	id := b.laden()
+	reached, release := holdAt(t, "compaction/running")
+	ack := b.start(id, "go")
+	r := b.request()
+	comp, err := b.svc.StartCompaction(t.Context(), threads.CompactParams{Thread: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.answer(t, "done")
+	<-reached
+	fork := b.fork(threads.ForkParams{Thread: id, LastTurn: ack.Turn.ID})
+	if recs, err := b.svc.ListCompactions(t.Context(), fork.ID, threads.PageQuery{}); err != nil || len(recs.Records) != 0 {
+		t.Errorf("the fork's compactions: %+v, %v", recs.Records, err)
+	}
+	release()
+	b.turn(fork.ID, "alone", "yes")
+	if th := b.read(fork.ID); th.Epoch != 0 || th.Turns != 14 {
+		t.Errorf("the fork is %+v", th)
+	}
+	rec := b.join(id)
+	for rec.Active != nil { // the source's compaction goes on undisturbed
+		b.await(id, ended(rec.Active.ID))
+		rec = b.join(id)
+	}
+	if done, err := b.svc.ReadCompaction(t.Context(), id, comp.Record.CompactionID); err != nil || !done.Terminal() {
+		t.Errorf("the source's compaction: %+v, %v", done, err)
+	}
+}
+
 func TestForkKeepsWhatDescribesTheThreadAndDropsWhatOnlyTheSourceHas(t *testing.T) {
 	b := newBench(t)
 	r, err := b.svc.CreateThread(t.Context(), threads.CreateParams{
@@ -164,13 +198,22 @@ func TestForkKeepsWhatDescribesTheThreadAndDropsWhatOnlyTheSourceHas(t *testing.
 		t.Fatal(err)
 	}
 	id := r.Thread.ID
-	start := threads.StartTurnParams{Thread: id, Input: transcript.TextParts("once"), IdempotencyKey: "k1"}
-	ack, err := b.svc.StartTurn(t.Context(), start)
-	if err != nil {
+	_, err = b.svc.UpdateSettings(t.Context(), id, threads.SettingsPatch{Effort: new("low")})
+	if err = errors.Join(err, b.svc.SetName(t.Context(), id, "name between")); err != nil {
 		t.Fatal(err)
 	}
-	b.request().answer(t, "yes")
+	ack := b.start(id, "once")
+	req := b.request()
+	steer := threads.StartTurnParams{Thread: id, Input: transcript.TextParts("more"), Mode: threads.ModeSteer, IdempotencyKey: "k1"}
+	if _, err := b.svc.StartTurn(t.Context(), steer); err != nil {
+		t.Fatal(err)
+	}
+	req.answer(t, "yes")
+	b.request().answer(t, "and more")
 	b.await(id, ended(ack.Turn.ID))
+	if _, err = b.svc.UpdateSettings(t.Context(), id, threads.SettingsPatch{Effort: new("high")}); err != nil {
+		t.Fatal(err)
+	}
 	if err := b.svc.SetName(t.Context(), id, "second name"); err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +221,7 @@ func TestForkKeepsWhatDescribesTheThreadAndDropsWhatOnlyTheSourceHas(t *testing.
 		t.Fatal(err)
 	}
 	fork := b.fork(threads.ForkParams{Thread: id, LastTurn: ack.Turn.ID, Origin: threads.Origin{Client: "tui"}, Settings: threads.SettingsPatch{ApprovalPolicy: new("never")}})
-	if fork.Name != "second name" || fork.Archived || fork.Git == nil || fork.Git.Branch != "main" || fork.Settings.ApprovalPolicy != "never" ||
+	if fork.Name != "second name" || fork.Archived || fork.Git == nil || fork.Git.Branch != "main" || fork.Settings.ApprovalPolicy != "never" || fork.Settings.Effort != "high" ||
 		fork.Origin != (threads.Origin{ForkedFrom: id, Client: "tui"}) {
 		t.Errorf("the fork is %+v", fork)
 	}
@@ -186,8 +229,8 @@ func TestForkKeepsWhatDescribesTheThreadAndDropsWhatOnlyTheSourceHas(t *testing.
 	if !ok || len(first.Tools) != 1 || first.Accepted != nil {
 		t.Errorf("the fork begins with %+v", b.payloads(fork.ID)[0])
 	}
-	start.Thread = fork.ID
-	again, err := b.svc.StartTurn(t.Context(), start)
+	steer.Thread = fork.ID
+	again, err := b.svc.StartTurn(t.Context(), steer)
 	if err != nil || again.Turn.ID == ack.Turn.ID {
 		t.Errorf("the source's idempotency key answers in the fork: %s, %v", again.Turn.ID, err)
 	}

@@ -5,13 +5,17 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
+	"github.com/plimsoll-dev/plimsoll/events"
 	"github.com/plimsoll-dev/plimsoll/threads"
 	"github.com/plimsoll-dev/plimsoll/threads/fault"
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
@@ -118,6 +122,114 @@ func TestRevertOfTheFirstTurnLeavesAnEmptyThread(t *testing.T) {
 	b.turn(id, "again", "hi again")
 	if p := b.read(id).Preview; p != "again" {
 		t.Errorf("preview %q", p)
+	}
+}
+
+// A session may remember the turns that are gone: the next one is a new one.
+func TestRevertLetsGoOfTheSession(t *testing.T) {
+	var closed atomic.Int64
+	b := newBench(t, twoProviders(newPuppet(), &closed))
+	id := b.create()
+	b.turn(id, "one", "1")
+	b.revert(id, b.turn(id, "two", "2"))
+	b.turn(id, "three", "3")
+	b.close()
+	if n := closed.Load(); n != 2 {
+		t.Errorf("%d sessions were opened and closed, want 2", n)
+	}
+	b.open()
+}
+
+// write appends payloads to a thread behind the back of its service, as another
+// program's history might have been imported.
+func (b *bench) write(id transcript.ThreadID, ps ...threads.Payload) {
+	b.t.Helper()
+	b.close()
+	info, err := b.journal.Info(context.Background(), string(id))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	a := events.Append{Thread: string(id), Expect: info.Head}
+	for _, p := range ps {
+		data, err := transcript.Encode(p)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		a.Events = append(a.Events, events.Event{Type: p.EventType(), Data: data})
+	}
+	if _, err := b.journal.Append(context.Background(), a); err != nil {
+		b.t.Fatal(err)
+	}
+	b.open()
+}
+
+// Files of other programs interleave the items of their turns.
+func TestRevertOfAnInterleavedHistory(t *testing.T) {
+	at := time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
+	turn := func(id transcript.TurnID) []threads.Payload {
+		done := transcript.Turn{ID: id, Kind: transcript.TurnUser, Status: transcript.TurnCompleted, StartedAt: at, CompletedAt: at}
+		begun := done
+		begun.Status, begun.CompletedAt = transcript.TurnInProgress, time.Time{}
+		return []threads.Payload{threads.TurnStarted{Turn: begun}, threads.TurnCompleted{Turn: done}}
+	}
+	say := func(id transcript.ItemID, turn transcript.TurnID, body transcript.Body) threads.Payload {
+		return threads.ItemCompleted{Item: transcript.Item{ID: id, Turn: turn, StartedAt: at, CompletedAt: at, Body: body}}
+	}
+	user := func(text string) transcript.Body { return transcript.UserMessage{Content: transcript.TextParts(text)} }
+	boundary := func(id transcript.CompactionID, turn transcript.TurnID, epoch, covered int, kept ...transcript.ItemID) threads.Payload {
+		rec := goldenRecord(at)
+		rec.CompactionID, rec.TurnID = id, turn
+		b := &transcript.Boundary{Epoch: epoch, CompactionID: id, Covered: covered}
+		for _, k := range kept {
+			b.Kept = append(b.Kept, transcript.Kept{ItemID: k, Form: transcript.FormWhole})
+		}
+		return threads.CompactionUpdated{Record: rec, Boundary: b}
+	}
+	b := newBench(t)
+	id := b.create()
+	ps := slices.Concat(turn("A"), turn("B"), turn("C"), []threads.Payload{
+		say("a1", "A", user("a1")),
+		say("call", "A", transcript.ToolCall{CallID: "c", Name: "look", Arguments: []byte(`{}`)}),
+		say("b1", "B", user("b1")),
+		say("result", "B", transcript.ToolResult{CallID: "c", Output: transcript.TextParts("seen")}),
+		say("a2", "A", user("a2")),
+		boundary("k1", "A", 1, 5, "b1", "a2"), // covers an item of B
+		boundary("k2", "C", 2, 5, "a2"),       // of a turn without items
+		say("none", "", transcript.Opaque{Origin: "x", Raw: []byte(`{}`)}),
+	})
+	b.write(id, ps...)
+	read := func() string {
+		t.Helper()
+		c, err := b.svc.ReadContext(t.Context(), id, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := []string{fmt.Sprint("epoch ", c.Epoch)}
+		for _, e := range c.Entries {
+			out = append(out, string(e.Item.Turn)+":"+string(e.Item.ID))
+		}
+		return strings.Join(out, " ")
+	}
+	for _, c := range []struct {
+		before transcript.TurnID
+		want   string
+	}{
+		{"", "epoch 2 A:a2 :none"},
+		{"C", "epoch 1 B:b1 A:a2 :none"},
+		{"B", "epoch 0 A:a1 A:call A:result A:a2"}, // the result stays with its call
+		{"A", "epoch 0"},
+	} {
+		if c.before != "" {
+			b.revert(id, c.before)
+		}
+		if got := read(); got != c.want {
+			t.Errorf("reverted to before %q: %s, want %s", c.before, got, c.want)
+		}
+		before := b.see(id)
+		b.restart()
+		if diff := cmp.Diff(before, b.see(id)); diff != "" {
+			t.Errorf("before %q: different after a restart:\n%s", c.before, diff)
+		}
 	}
 }
 
