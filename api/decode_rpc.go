@@ -88,6 +88,12 @@ func lenientStruct(raw json.RawMessage, dst reflect.Value, members *map[string]j
 	return nil
 }
 
+// lenientInto sets the fields of *dst, a struct, from an object.
+func lenientInto(raw json.RawMessage, dst any) error {
+	var members map[string]json.RawMessage
+	return lenientStruct(raw, reflect.ValueOf(dst).Elem(), &members)
+}
+
 // fromRPC is implemented by types that JSON-RPC writes in more than one way.
 type fromRPC interface {
 	fromRPC(raw json.RawMessage, name string) error

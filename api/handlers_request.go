@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"encoding/json"
-	"reflect"
 	"slices"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
@@ -57,8 +56,7 @@ func (s *Server) requestAnswer(ctx context.Context, p *RequestAnswerParams) (*Em
 // answerRaw answers a request with what a JSON-RPC client sent as its result.
 func (s *Server) answerRaw(ctx context.Context, id transcript.ThreadID, request string, result json.RawMessage) error {
 	p := &RequestAnswerParams{ThreadID: string(id), RequestID: request, Result: &RequestResult{}}
-	var members map[string]json.RawMessage
-	if err := lenientStruct(result, reflect.ValueOf(p.Result).Elem(), &members); err != nil {
+	if err := lenientInto(result, p.Result); err != nil {
 		return err
 	}
 	_, err := s.requestAnswer(ctx, p)

@@ -37,19 +37,64 @@ func item(id string, body transcript.Body) transcript.Item {
 	return transcript.Item{ID: transcript.ItemID(id), Turn: "u-1", StartedAt: openAt, CompletedAt: at, Body: body}
 }
 
-// TestWireForms is the mapping: what each payload looks like on the wire.
-func TestWireForms(t *testing.T) {
-	spec := loadSpec(t)
+// A wireForm is a payload and what it looks like on the wire.
+type wireForm struct {
+	name    string
+	payload threads.Payload
+	method  string
+	params  string
+}
+
+// wireForms has every kind of payload, and every variant of an item.
+func wireForms() []wireForm {
 	call := item("i-1", transcript.ToolCall{CallID: "c", Name: "sh", Arguments: []byte(`{"x":[1]}`)})
 	result := transcript.ToolResult{CallID: "c", Output: transcript.TextParts("out")}
 	failed := transcript.ToolResult{CallID: "c", Output: []transcript.Part{{Type: transcript.PartImage, Blob: "ab", MediaType: "image/png"}}, IsError: true, Synthetic: true}
 	exit := 0
-	for _, c := range []struct {
-		name    string
-		payload threads.Payload
-		method  string
-		params  string
-	}{
+	settings := threads.Settings{Provider: "p", Model: "m", Cwd: "/w", ApprovalPolicy: "never", Sandbox: "workspace-write", Effort: "high", Mode: "plan"}
+	record := compaction.Record{CompactionID: "k", ThreadID: "t-1", Phase: compaction.PhaseRequested, Trigger: compaction.TriggerManual}
+	command := threads.Request{
+		ID: "r-1", Method: threads.AskCommand, TurnID: "u-1", ItemID: "i-1", CreatedAt: 5,
+		Command: &threads.CommandQuestion{Command: "rm x", Cwd: "/w", Reason: "why", Amendment: []string{"rm"}},
+	}
+	file := threads.Request{ID: "r-2", Method: threads.AskFile, TurnID: "u-1", ItemID: "i-1", CreatedAt: 5, File: &threads.FileQuestion{GrantRoot: "/w"}}
+	tool := threads.Request{
+		ID: "r-3", Method: threads.AskTool, TurnID: "u-1", ItemID: "i-1", CreatedAt: 5,
+		Tool: &threads.ToolQuestion{CallID: "c", Namespace: "n", Tool: "t", Arguments: []byte(`{"a":1}`)},
+	}
+	return []wireForm{
+		{
+			"started", threads.ThreadStarted{Settings: settings, Name: "N", CreatedAt: 1000, Origin: threads.Origin{ForkedFrom: "t-0", Client: "c", Source: "user"}, Git: &threads.GitInfo{SHA: "s"}},
+			"thread/started",
+			`{"thread":{"id":"t-1","sessionId":"t-1","forkedFromId":"t-0","parentThreadId":null,"preview":"","ephemeral":false,"projectId":null,"historyMode":"paginated","modelProvider":"p","model":"m","createdAt":1,"updatedAt":1700000000,"recencyAt":1700000000,"status":{"type":"idle"},"path":null,"cwd":"/w","cliVersion":"v","originator":"c","source":"vscode","canAcceptDirectInput":true,"agentNickname":null,"agentRole":null,"gitInfo":{"sha":"s","branch":null,"originUrl":null},"threadSource":"user","reasoningEffort":"high","name":"N","turns":[],"plimsoll":{"epoch":0,"turns":0,"items":0,"queued":0,"occupancy":{"context":0,"base":0,"window":null,"source":"chars4"},"imported":null,"archived":false,"damaged":null}}}`,
+		},
+		{"named", threads.NameUpdated{Name: "N"}, "thread/name/updated", `{"threadId":"t-1","threadName":"N"}`},
+		{"unnamed", threads.NameUpdated{}, "thread/name/updated", `{"threadId":"t-1"}`},
+		{"archived", threads.ThreadArchived{}, "thread/archived", `{"threadId":"t-1"}`},
+		{"unarchived", threads.ThreadUnarchived{}, "thread/unarchived", `{"threadId":"t-1"}`},
+		{"reverted", threads.ThreadReverted{BeforeTurn: "u-1"}, "thread/reverted", `{"threadId":"t-1","beforeTurnId":"u-1"}`},
+		{"metadata", threads.MetadataUpdated{Git: &threads.GitInfo{Branch: "b"}}, "thread/metadata/updated", `{"threadId":"t-1","gitInfo":{"sha":null,"branch":"b","originUrl":null}}`},
+		{
+			"settings", threads.SettingsUpdated{Settings: settings}, "thread/settings/updated",
+			`{"threadId":"t-1","threadSettings":{"cwd":"/w","approvalPolicy":"never","approvalsReviewer":"user","sandboxPolicy":{"type":"workspaceWrite","writableRoots":[],"networkAccess":false,"excludeTmpdirEnvVar":false,"excludeSlashTmp":false},"model":"m","modelProvider":"p","effort":"high","collaborationMode":{"mode":"plan","settings":{"model":"m","reasoning_effort":"high","developer_instructions":null}},"disabledPluginIds":[],"environments":null,"activePermissionProfile":null,"serviceTier":null,"summary":null,"multiAgentMode":"explicitRequestOnly","personality":null}}`,
+		},
+		{
+			"asked for a command", threads.RequestCreated{Request: command}, "serverRequest/created",
+			`{"threadId":"t-1","request":{"id":"r-1","method":"item/commandExecution/requestApproval","params":{"kind":"command","threadId":"t-1","turnId":"u-1","itemId":"i-1","startedAtMs":5,"environmentId":null,"reason":"why","command":"rm x","cwd":"/w","commandActions":[{"type":"unknown","command":"rm x"}],"proposedExecpolicyAmendment":["rm"]}}}`,
+		},
+		{
+			"asked for a file", threads.RequestCreated{Request: file}, "serverRequest/created",
+			`{"threadId":"t-1","request":{"id":"r-2","method":"item/fileChange/requestApproval","params":{"threadId":"t-1","turnId":"u-1","itemId":"i-1","startedAtMs":5,"reason":null,"grantRoot":"/w"}}}`,
+		},
+		{
+			"asked for a tool", threads.RequestCreated{Request: tool}, "serverRequest/created",
+			`{"threadId":"t-1","request":{"id":"r-3","method":"item/tool/call","params":{"threadId":"t-1","turnId":"u-1","callId":"c","namespace":"n","tool":"t","arguments":{"a":1}}}}`,
+		},
+		{
+			"resolved", threads.RequestResolved{RequestID: "r-1", TurnID: "u-1", Outcome: threads.RequestAnswered, By: "c"}, "serverRequest/resolved",
+			`{"threadId":"t-1","requestId":"r-1","outcome":"answered","by":"c"}`,
+		},
+		{"compaction", threads.CompactionUpdated{Record: record}, "thread/compaction/updated", `{"threadId":"t-1","compaction":` + recordJSON(record) + `}`},
 		{"deleted", threads.ThreadDeleted{}, "thread/deleted", `{"threadId":"t-1"}`},
 		{"idle", threads.StatusChanged{Status: threads.StatusIdle}, "thread/status/changed", `{"threadId":"t-1","status":{"type":"idle"}}`},
 		{"active", threads.StatusChanged{Status: threads.StatusActive, Accepted: &threads.Accepted{Key: "secret"}}, "thread/status/changed", `{"threadId":"t-1","status":{"type":"active","activeFlags":[]}}`},
@@ -181,7 +226,21 @@ func TestWireForms(t *testing.T) {
 			`{"threadId":"t-1","turnId":"u-1","error":{"message":"m","codexErrorInfo":"other","additionalDetails":null,"code":"whatever"},"willRetry":true}`,
 		},
 		{"warning", threads.WarningRaised{Message: "m"}, "warning", `{"threadId":"t-1","message":"m"}`},
-	} {
+	}
+}
+
+func recordJSON(r compaction.Record) string {
+	b, err := encode(r)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+// TestWireForms is the mapping: what each payload looks like on the wire.
+func TestWireForms(t *testing.T) {
+	spec := loadSpec(t)
+	for _, c := range wireForms() {
 		t.Run(c.name, func(t *testing.T) {
 			n, err := testAPI.notification(event(t, c.payload))
 			if err != nil {
