@@ -133,11 +133,14 @@ func (s *stream) guard(method string, f func()) (ok bool) {
 		}
 		cause := recover()
 		s.c.stats.panics.Add(1)
-		s.c.log.Error("handler panicked", "method", method, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+		s.c.log.Error("handler panicked", "method", short(method), "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
 	}()
 	f()
 	return true
 }
+
+// short is a method as it is logged: clients choose it.
+func short(method string) string { return method[:min(len(method), 64)] }
 
 func internalError() *Error { return &Error{Code: CodeInternal, Message: "internal error"} }
 

@@ -98,8 +98,8 @@ func (c *Conn) Serve(ctx context.Context, h Handler) error {
 	} else {
 		c.end(statusOf(err), "", err, 0)
 	}
+	c.lanes.stop() // before a handler that waits for the context makes way for the next
 	cancel()
-	c.lanes.stop()
 	wait()
 	s.finish()
 	c.lanes.wg.Wait()

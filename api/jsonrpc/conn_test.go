@@ -217,6 +217,8 @@ func TestErrorsAreSentAsTheyAre(t *testing.T) {
 			r.Fail(&Error{Code: -32600, Message: "no `x`, \"jsonrpc\":\"2.0\""})
 		case "data":
 			r.Fail(&Error{Code: -5, Message: "m", Data: []byte(`{"jsonrpc":"2.0", "a":[1]}`)})
+		case "no data":
+			r.Fail(&Error{Code: 3, Message: "m", Data: []byte(`{`)})
 		case "result":
 			r.Reply(map[string]any{"jsonrpc": "2.0", "error": nil})
 		case "unencodable":
@@ -226,6 +228,7 @@ func TestErrorsAreSentAsTheyAre(t *testing.T) {
 	for method, want := range map[string]string{
 		"plain":       `{"id":1,"error":{"code":-32600,"message":"no ` + "`x`" + `, \"jsonrpc\":\"2.0\""}}`,
 		"data":        `{"id":1,"error":{"code":-5,"message":"m","data":{"jsonrpc":"2.0","a":[1]}}}`,
+		"no data":     `{"id":1,"error":{"code":3,"message":"m"}}`,
 		"result":      `{"id":1,"result":{"error":null,"jsonrpc":"2.0"}}`,
 		"unencodable": `{"id":1,"error":{"code":-32603,"message":"internal error"}}`,
 	} {

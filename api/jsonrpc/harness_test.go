@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -200,4 +202,29 @@ func (s *wsServer) dial(t testing.TB) *peer {
 	p := &peer{t: t, Transport: tr, conn: <-s.conns, stop: func() {}, done: s.done}
 	t.Cleanup(func() { _ = tr.Close(StatusNormal, "") })
 	return p
+}
+
+// rawClient opens a WebSocket that costs the client next to nothing, uses it once,
+// and leaves it alone.
+func rawClient(b testing.TB, s *wsServer) net.Conn {
+	b.Helper()
+	c, err := net.Dial("unix", strings.TrimPrefix(s.url, "unix://"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	const request = "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" +
+		"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+	ping := "\x81\xa1\x00\x00\x00\x00" + `{"id":1,"method":"m","params":[]}`
+	for _, step := range [][2]string{{request, "\r\n\r\n"}, {ping, `"result":[]}`}} {
+		if _, err := io.WriteString(c, step[0]); err != nil {
+			b.Fatal(err)
+		}
+		var got []byte
+		for buf := make([]byte, 1); !strings.HasSuffix(string(got), step[1]); got = append(got, buf...) {
+			if _, err := c.Read(buf); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	return c
 }

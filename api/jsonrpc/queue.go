@@ -190,6 +190,9 @@ func (q *queue) next(used []frame) (frames []frame, ping, last bool) {
 // keptFrames is how many frames an idle queue has memory for.
 const keptFrames = 16
 
+// free gives up room that was reserved.
+func (q *queue) free(cost usage) { q.written([]frame{{cost: cost}}) }
+
 // written frees the room of frames.
 func (q *queue) written(frames []frame) {
 	q.mu.Lock()

@@ -158,7 +158,7 @@ func (s *stream) handle() {
 }
 
 func (s *stream) overloaded(m message) {
-	first(&s.c.stats.overloaded, s.c.log, "request refused: too many wait", "method", m.method)
+	first(&s.c.stats.overloaded, s.c.log, "request refused: too many wait", "method", short(m.method))
 	s.answer(m.id, &Error{Code: CodeOverloaded, Message: "Server overloaded; retry later."})
 }
 
@@ -177,7 +177,7 @@ func (s *stream) notify(lane string, m message) {
 	if held {
 		s.letGo(m.size)
 	}
-	first(&s.c.stats.dropped, s.c.log, "notification dropped: too many wait", "method", m.method)
+	first(&s.c.stats.dropped, s.c.log, "notification dropped: too many wait", "method", short(m.method))
 }
 
 // serve has a request answered.
@@ -194,30 +194,48 @@ func (s *stream) reply(n uint64, result any, problem *Error) {
 		return
 	}
 	if problem == nil {
-		var err error
-		if cl.result, err = json.Marshal(result); err != nil {
-			s.c.log.Error("result cannot be encoded", "err", err)
-			problem = internalError()
-		}
+		cl.result, problem = s.encode(result)
 	}
 	resp := jsonrpc2.Response{ID: jsonrpc2.ID{Num: n}, Result: &beside}
+	cl.cost = usage{1, len(cl.id) + len(cl.result)}
 	if problem != nil {
-		cl.result, resp.Result = nil, nil
-		resp.Error = &jsonrpc2.Error{Code: problem.Code, Message: problem.Message}
-		if len(problem.Data) > 0 {
-			resp.Error.Data = &problem.Data
-		}
-		cl.cost.bytes = len(problem.Message) + len(problem.Data)
+		resp.Result, resp.Error = nil, s.wire(problem)
+		cl.cost.bytes += len(problem.Message) + len(problem.Data)
 	}
-	cl.cost = usage{1, cl.cost.bytes + len(cl.id) + len(cl.result)}
 	err := s.c.out.put(context.Background(), cl.cost)
 	if err == nil {
-		err = s.rpc.SendResponse(context.Background(), &resp)
+		if err = s.rpc.SendResponse(context.Background(), &resp); err != nil {
+			s.c.out.free(cl.cost)
+		}
 	}
 	if err != nil {
 		s.take(n)
 		s.c.log.Debug("answer not sent", "err", err)
 	}
+}
+
+// encode encodes a result, or says that it cannot.
+func (s *stream) encode(result any) (json.RawMessage, *Error) {
+	b, err := json.Marshal(result)
+	if err != nil {
+		s.c.log.Error("result cannot be encoded", "err", err)
+		return nil, internalError()
+	}
+	return b, nil
+}
+
+// wire is an error as jsonrpc2 knows it. Data that is no JSON is left out, so that
+// there is an answer.
+func (s *stream) wire(e *Error) *jsonrpc2.Error {
+	w := &jsonrpc2.Error{Code: e.Code, Message: e.Message}
+	if len(e.Data) > 0 {
+		if json.Valid(e.Data) {
+			w.Data = &e.Data
+		} else {
+			s.c.log.Error("data of an error is no JSON", "code", e.Code)
+		}
+	}
+	return w
 }
 
 // beside stands for a result that passes beside jsonrpc2.

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -222,8 +223,26 @@ func (w *webSocket) linger() {
 	_, _ = io.Copy(io.Discard, w.s.Conn) // it ends with an error, or it does not matter
 }
 
+// fragmentBytes is the largest fragment that is sent: clients have a limit for these,
+// of 16 MiB in codex, beside a larger one for messages.
+const fragmentBytes = 4 << 20
+
 // Write implements Transport.
-func (w *webSocket) Write(frame []byte) error { return w.c.WriteMessage(websocket.TextMessage, frame) }
+func (w *webSocket) Write(frame []byte) error {
+	if len(frame) <= fragmentBytes {
+		return w.c.WriteMessage(websocket.TextMessage, frame)
+	}
+	m, err := w.c.NextWriter(websocket.TextMessage)
+	if err != nil {
+		return err
+	}
+	for part := range slices.Chunk(frame, fragmentBytes) {
+		if _, err := m.Write(part); err != nil {
+			return err
+		}
+	}
+	return m.Close()
+}
 
 func (w *webSocket) writeBatch(frames [][]byte, progress func()) error {
 	w.s.cork(progress, len(frames) > 1)

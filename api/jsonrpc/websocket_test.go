@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -122,6 +123,43 @@ func TestFragmentsMakeOneFrame(t *testing.T) {
 	p.want(`{"id":1,"result":"` + strings.Repeat("y", 3*writeBuffer) + `"}`)
 	if err := p.hangUp(); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestLargeFramesAreSentInFragments(t *testing.T) {
+	s := listen(t, "unix", scripted(&script{}), Options{})
+	raw := rawClient(t, s)
+	defer raw.Close()
+	want := bytes.Repeat([]byte("0123456789"), (fragmentBytes*5/2)/10)
+	if err := (<-s.conns).Send(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	var got []byte
+	for final := false; !final; {
+		head := make([]byte, 2)
+		if _, err := io.ReadFull(raw, head); err != nil {
+			t.Fatal(err)
+		}
+		final = head[0]&0x80 != 0
+		size := uint64(head[1])
+		if n := map[uint64]int{126: 2, 127: 8}[size]; n > 0 {
+			b := make([]byte, 8)
+			if _, err := io.ReadFull(raw, b[8-n:]); err != nil {
+				t.Fatal(err)
+			}
+			size = binary.BigEndian.Uint64(b)
+		}
+		if size > fragmentBytes {
+			t.Fatalf("a fragment of %d bytes", size)
+		}
+		part := make([]byte, size)
+		if _, err := io.ReadFull(raw, part); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, part...)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%d bytes", len(got))
 	}
 }
 
