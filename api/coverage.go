@@ -56,3 +56,7 @@ func coverageOf(name string) (Coverage, bool) {
 	}
 	return coverages[i], true
 }
+
+// ExperimentalMembers lists the members of a method's parameters that need
+// capabilities.experimentalApi.
+func ExperimentalMembers(method string) []string { return slices.Clone(experimentalFields[method]) }

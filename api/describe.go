@@ -24,6 +24,17 @@ type Operation struct {
 	Sends    []string // media types of the answer
 }
 
+// OwnMethods lists the methods of JSON-RPC that codex does not have.
+func OwnMethods() []Operation {
+	var own []Operation
+	for _, m := range methods {
+		if m.own && m.call != nil {
+			own = append(own, Operation{Name: m.name, Handler: m.handler})
+		}
+	}
+	return own
+}
+
 // Parameter describes one parameter.
 type Parameter struct {
 	Name      string

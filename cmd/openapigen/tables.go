@@ -18,7 +18,12 @@ func fillTables(src *source, doc []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	for name, table := range map[string]string{"routes": routes, "notifications": notes} {
+	own, err := ownTable(src)
+	if err != nil {
+		return nil, err
+	}
+	tables := map[string]string{"routes": routes, "notifications": notes, "own methods": own, "codex methods": codexTable(), "experimental members": experimentalTable()}
+	for name, table := range tables {
 		begin, end := []byte("<!-- generated: "+name+" -->\n"), []byte("<!-- end: "+name+" -->")
 		before, rest, ok1 := bytes.Cut(doc, begin)
 		_, after, ok2 := bytes.Cut(rest, end)
@@ -67,4 +72,45 @@ func notificationTable(src *source) (string, error) {
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", n.Method, seq, doc)
 	}
 	return b.String(), nil
+}
+
+// ownTable lists the methods of JSON-RPC that codex does not have.
+func ownTable(src *source) (string, error) {
+	p, err := src.pkg(module + "/api")
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	b.WriteString("| Method | What it does |\n|---|---|\n")
+	for _, m := range api.OwnMethods() {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", m.Name, sentence(prose(m.Handler, p.funcs[m.Handler])))
+	}
+	return b.String(), nil
+}
+
+// codexTable says of every method of codex what becomes of it here.
+func codexTable() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Of codex %s; ᵉ marks what needs `capabilities.experimentalApi`.\n\n", api.CodexVersion)
+	b.WriteString("| Method | Here | Remark |\n|---|---|---|\n")
+	for _, c := range api.Coverages() {
+		mark := ""
+		if c.Experimental {
+			mark = " ᵉ"
+		}
+		fmt.Fprintf(&b, "| `%s`%s | %s | %s |\n", c.Method, mark, c.Status, c.Reason)
+	}
+	return b.String()
+}
+
+// experimentalTable lists the members of parameters that need the capability.
+func experimentalTable() string {
+	var b strings.Builder
+	b.WriteString("| Method | Members |\n|---|---|\n")
+	for _, c := range api.Coverages() {
+		if members := api.ExperimentalMembers(c.Method); len(members) > 0 && c.Status != api.Refused {
+			fmt.Fprintf(&b, "| `%s` | `%s` |\n", c.Method, strings.Join(members, "` `"))
+		}
+	}
+	return b.String()
 }
