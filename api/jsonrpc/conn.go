@@ -198,6 +198,7 @@ func (c *Conn) drain(s *stream) {
 			return
 		}
 	}
+	c.linger()
 }
 
 // A batcher is a transport that writes several frames at less cost than one after

@@ -3,6 +3,7 @@ package jsonrpc
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"sync"
@@ -29,8 +30,18 @@ func Lines(r io.Reader, w io.Writer, closer func() error) Transport {
 	return l
 }
 
+// Lingering makes t, which Lines returned, outlast its reader: when the client has
+// ended what it says and everything is answered, the connection ends only once
+// wait has returned, so that what requests set off can still be told. The context
+// ends when nobody can be told any more.
+func Lingering(t Transport, wait func(context.Context)) Transport {
+	t.(*lines).wait = wait
+	return t
+}
+
 type lines struct {
 	r      *bufio.Reader
+	wait   func(context.Context) // see Lingering; may be nil
 	w      io.Writer
 	closer func() error
 	close  sync.Once
@@ -167,4 +178,22 @@ func sized(b []byte, n int) []byte {
 		return make([]byte, n)
 	}
 	return b[:n]
+}
+
+// linger is the end of drain.
+func (c *Conn) linger() {
+	l, ok := c.t.(*lines)
+	if !ok || l.wait == nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-c.out.gone:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	l.wait(ctx)
 }
