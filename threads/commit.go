@@ -22,12 +22,15 @@ func (a *actor) run(c command) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	was := a.state.Active
 	if len(d.payloads) > 0 {
 		if err := a.commit(d); err != nil {
 			return nil, err
 		}
 	}
-	a.renew()
+	if now := a.state.Active; now == "" || now != was { // not in the middle of a turn
+		a.renew()
+	}
 	for _, e := range d.effects {
 		a.perform(e)
 	}

@@ -74,6 +74,35 @@ func TestAnotherModelAnswersFromTheNextTurnOn(t *testing.T) {
 	}
 }
 
+// A turn that goes on for an input that came late ends with the model it began with.
+func TestAnotherModelDoesNotTakeATurnOver(t *testing.T) {
+	end := make(chan struct{})
+	second := newPuppet()
+	b := newBench(t, func(c *threads.Config) { c.Providers[0].Adapter = lateAdapter{c.Providers[0].Adapter, end} }, twoProviders(second, new(atomic.Int64)))
+	id := b.create()
+	ack := b.start(id, "first")
+	b.request().answer(t, "1")
+	<-end // the model is done, the turn is not
+	_, err1 := b.svc.UpdateSettings(t.Context(), id, threads.SettingsPatch{Provider: new("second")})
+	_, err2 := b.svc.SteerTurn(t.Context(), threads.StartTurnParams{Thread: id, Input: transcript.TextParts("more")}, ack.Turn.ID)
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	end <- struct{}{}
+	select {
+	case r := <-b.puppet.requests:
+		r.answer(t, "2")
+	case <-second.requests:
+		t.Fatal("the second model took the turn over")
+	}
+	<-end
+	end <- struct{}{}
+	b.await(id, ended(ack.Turn.ID))
+	next := b.start(id, "second")
+	(<-second.requests).answer(t, "3")
+	b.await(id, ended(next.Turn.ID))
+}
+
 func TestSettingsOfATurnStayAndCostNoCommitOfTheirOwn(t *testing.T) {
 	b := newBench(t)
 	id := b.create()

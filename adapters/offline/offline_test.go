@@ -70,6 +70,14 @@ func TestAnswers(t *testing.T) {
 			want: []string{"result of read_file: ", "maxSessionRetries = 5"},
 		},
 		{
+			name: "what a client put into the context", ask: "Where is the crane manual?",
+			bodies: []transcript.Body{
+				transcript.Opaque{Origin: "responses", Raw: transcript.RawJSON(`{"role":"user","content":"The crane manual is in bay 12."}`), Text: "The crane manual is in bay 12."},
+				transcript.Opaque{Origin: "responses", Raw: transcript.RawJSON(`{"type":"reasoning","encrypted_content":"crane manual"}`)},
+			},
+			want: []string{"notice: responses", "bay 12"}, never: []string{"encrypted_content"},
+		},
+		{
 			name: "a result names its tool", ask: "Which test is failing with backoff?", bodies: work,
 			want: []string{"result of bash: ", "TestRetryBackoff"},
 		},

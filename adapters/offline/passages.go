@@ -112,6 +112,10 @@ func source(b transcript.Body, tools map[transcript.CallID]string, say phrases) 
 		return say.notice + b.Source, weightNotes
 	case transcript.Checkpoint:
 		return say.checkpoint, weightNotes
+	case transcript.Opaque:
+		if b.Text != "" {
+			return say.notice + b.Origin, weightNotes
+		}
 	}
 	return "", 0 // images, markers and what only its origin understands
 }
@@ -121,7 +125,7 @@ func source(b transcript.Body, tools map[transcript.CallID]string, say phrases) 
 func isProse(k transcript.Kind) bool {
 	switch k {
 	case transcript.KindUserMessage, transcript.KindAgentMessage, transcript.KindReasoning,
-		transcript.KindNotice, transcript.KindCheckpoint:
+		transcript.KindNotice, transcript.KindCheckpoint, transcript.KindOpaque:
 		return true
 	default:
 		return false

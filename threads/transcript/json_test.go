@@ -28,6 +28,7 @@ func bodies() []Body {
 		Checkpoint{Version: "v", Text: "t", Ledger: &ledger},
 		ContextCompaction{CompactionID: "c"},
 		Opaque{Origin: "o", Raw: RawJSON(`["<",null]`)},
+		Opaque{Origin: "o", Raw: RawJSON(`{"content":"t"}`), Text: "t"},
 	}
 }
 
@@ -53,6 +54,18 @@ func TestEveryKindRoundTripsToTheByte(t *testing.T) {
 		if !seen[kind] {
 			t.Errorf("kind %s has no example in bodies", kind)
 		}
+	}
+}
+
+func TestOpaqueItemSaysItsTextIfItHasOne(t *testing.T) {
+	sealed := Opaque{Origin: "o", Raw: RawJSON(`{"content":"x"}`)}
+	read := sealed
+	read.Text = "what it says"
+	if Text(sealed) != `{"content":"x"}` || Text(read) != "what it says" || Tokens(read) != 3 {
+		t.Errorf("%q, %q, %d tokens", Text(sealed), Text(read), Tokens(read))
+	}
+	if data, err := Encode(sealed); err != nil || string(data) != `{"origin":"o","raw":{"content":"x"}}` {
+		t.Errorf("stored as %s, %v: one without a text is stored as ever", data, err)
 	}
 }
 
