@@ -55,7 +55,7 @@ func asking(t *testing.T, change ...func(*threads.Config)) (*bench, transcript.T
 
 func (b *bench) createAsking(s threads.Settings) transcript.ThreadID {
 	b.t.Helper()
-	r, err := b.svc.CreateWithTools(b.t.Context(), s, []threads.DynamicTool{clientTool})
+	r, err := b.svc.CreateThread(b.t.Context(), threads.CreateParams{Settings: s, Tools: []threads.DynamicTool{clientTool}})
 	if err != nil {
 		b.t.Fatal(err)
 	}

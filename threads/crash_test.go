@@ -32,8 +32,9 @@ import (
 // story reaches has been the last. The child is this test binary.
 
 const (
-	crashDB = "PLIMSOLL_TEST_CRASH_DB" // path of the child's database
-	crashAt = "PLIMSOLL_TEST_CRASH_AT" // the number of the hit that kills; 0: none
+	crashDB = "PLIMSOLL_TEST_CRASH_DB"  // path of the child's database
+	crashAt = "PLIMSOLL_TEST_CRASH_AT"  // the number of the hit that kills; 0: none
+	askTale = "PLIMSOLL_TEST_CRASH_ASK" // if set, the story is that of ask_crash_test.go
 )
 
 // prologue, as the number of the hit, makes the child write only what comes
@@ -74,6 +75,8 @@ func (m *storyteller) Stream(ctx context.Context, req adapters.Request) iter.Seq
 					adapters.CallChunk{Call: transcript.ToolCall{CallID: transcript.CallID("a-" + last.ID), Name: "look", Arguments: []byte(`{"n":1}`)}},
 					adapters.CallChunk{Call: transcript.ToolCall{CallID: transcript.CallID("b-" + last.ID), Name: "look", Arguments: []byte(`{"n":2}`)}},
 				}
+			case "ask":
+				chunks = asksOfTheStory(last.ID)
 			case "stream":
 				yield(adapters.MessageText{Text: "half a sentence that was strea"}, nil)
 				m.awaitStored()
@@ -115,7 +118,7 @@ func openStory(path string) (*threads.Service, events.Journal, error) {
 		Providers: []threads.Provider{{Name: "story", Kind: "story", Adapter: agent.New(m)}},
 		Tools: map[string]threads.Tool{"look": func(context.Context, transcript.ToolCall, threads.Asker) (transcript.ToolResult, error) {
 			return transcript.ToolResult{Output: transcript.TextParts("seen")}, nil
-		}},
+		}, "run": runTool},
 	})
 	return svc, j, err
 }
@@ -145,8 +148,19 @@ func crashChild() bool {
 		}
 		return true
 	}
+	armFailpoints(at)
+	if os.Getenv(askTale) != "" {
+		s.playAsks()
+		return true
+	}
 	id := must(svc.ListThreads(s.ctx, threads.PageQuery{})).Threads[0].ID
 	say(said{What: "thread", Thread: id})
+	s.play(id)
+	return true
+}
+
+// armFailpoints has the hit with a number kill the process.
+func armFailpoints(at int64) {
 	var hits atomic.Int64
 	failpoint.Arm(func(name string) {
 		if n := hits.Add(1); n == at {
@@ -158,8 +172,6 @@ func crashChild() bool {
 		}
 		say(said{What: "hit", ID: name})
 	})
-	s.play(id)
-	return true
 }
 
 type story struct {
@@ -261,10 +273,10 @@ func try(err error) {
 
 // playUntil runs the child and returns what it acknowledged, the failpoints it
 // passed, and the one at which it died.
-func playUntil(t *testing.T, path string, at int) (acks []said, hits []string, killed string) {
+func playUntil(t *testing.T, path string, at int, env ...string) (acks []said, hits []string, killed string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), crashDB+"="+path, crashAt+"="+strconv.Itoa(at))
+	cmd.Env = append(append(os.Environ(), crashDB+"="+path, crashAt+"="+strconv.Itoa(at)), env...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
