@@ -38,6 +38,8 @@ func (s *schemas) of(t reflect.Type) object {
 		return object{{"type", anys(split("object,array,string,number,boolean,null"))}, {"description", "Any JSON value."}}
 	case t.Kind() == reflect.Pointer:
 		return nullable(s.of(t.Elem()))
+	case t == reflect.TypeFor[api.Texts]():
+		return object{{"type", "string"}} // a list of them is only on JSON-RPC
 	case t.PkgPath() != "":
 		return s.ref(t)
 	}
@@ -111,8 +113,6 @@ func (s *schemas) component(t reflect.Type) object {
 		return append(o, pair{"oneOf", s.variants()})
 	case t == reflect.TypeFor[protocol.Notification]():
 		return append(o, pair{"oneOf", s.notifications()})
-	case t == reflect.TypeFor[api.Texts]():
-		return append(object{{"type", "string"}}, o...) // a list of them is only on JSON-RPC
 	case t == reflect.TypeFor[api.Input]():
 		return append(o, pair{"oneOf", []any{
 			object{{"type", "string"}, {"minLength", 1}},
@@ -199,6 +199,9 @@ func described(o object, doc string) object {
 func constrained(o object, t reflect.Type, p api.Parameter) object {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
+	}
+	if t == reflect.TypeFor[api.Texts]() {
+		return o
 	}
 	lo, hi := "minimum", "maximum"
 	switch t.Kind() {
