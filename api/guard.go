@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"log/slog"
@@ -32,12 +31,31 @@ func (s *Server) chain(next http.Handler, checks ...check) http.Handler {
 				// Who is not let in keeps no connection, and is answered before
 				// the body comes.
 				w.Header().Set("Connection", "close")
-				s.fail(tracked, r, err)
+				s.turnAway(tracked, r, err)
 				return
 			}
 		}
 		next.ServeHTTP(tracked, r)
 	})
+}
+
+// turnAway answers who is not let in. Who asked for a WebSocket without the right
+// token is told so in codex's words.
+func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, err error) {
+	d, ok := errors.AsType[*doorError](err)
+	if !ok || d.status != http.StatusUnauthorized || !isUpgrade(r) {
+		s.fail(w, r, err)
+		return
+	}
+	text := "missing websocket bearer token"
+	if r.Header.Get("Authorization") != "" {
+		text = "invalid websocket bearer token"
+	}
+	s.log.LogAttrs(r.Context(), slog.LevelDebug, "upgrade refused", slog.String("requestId", requestID(r.Context())), slog.Any("error", err))
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set(d.header[0], d.header[1])
+	w.WriteHeader(d.status)
+	s.write(w, r, []byte(text))
 }
 
 // setCommonHeaders are the headers of every answer. There is no CORS header on
@@ -178,7 +196,7 @@ func mediaType(r *http.Request) (string, error) {
 // checkToken notes the token that a request is let in with. Health checks answer
 // without one: they say nothing.
 func (s *Server) checkToken(r *http.Request) error {
-	if r.URL.Path == "/healthz" || r.URL.Path == "/readyz" {
+	if (r.URL.Path == "/healthz" || r.URL.Path == "/readyz") && !isUpgrade(r) {
 		return nil
 	}
 	query := r.URL.Query()
@@ -186,7 +204,7 @@ func (s *Server) checkToken(r *http.Request) error {
 		return unauthorized("a token in the URL ends up in logs and histories: send it as Authorization: Bearer TOKEN, and make a new one")
 	}
 	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	p := pass(sha256.Sum256([]byte(given)))
+	p := passOf(given)
 	if !s.counts(p) || !strings.EqualFold(scheme, "Bearer") {
 		return unauthorized("missing or wrong token: send the server's token as Authorization: Bearer TOKEN")
 	}

@@ -12,15 +12,17 @@ import (
 // run, is at most that of the connections.
 type Limits struct {
 	Streams     int // event streams that are open, in all; 10,000
-	Connections int // of one Serve call, those of its streams left out; 256
+	Connections int // of one Serve call, those of its streams and WebSockets left out; 256
 	Imports     int // session files that are read; 2
+	Peers       int // WebSockets that are open, in all; 1,000
 	PageBytes   int // of the texts in one answer that can be continued; 4 MiB
 }
 
 func (l Limits) orDefault() Limits {
 	return Limits{
 		Streams: cmp.Or(l.Streams, 10_000), Connections: cmp.Or(l.Connections, 256),
-		Imports: cmp.Or(l.Imports, 2), PageBytes: cmp.Or(l.PageBytes, 4<<20),
+		Imports: cmp.Or(l.Imports, 2), Peers: cmp.Or(l.Peers, 1000),
+		PageBytes: cmp.Or(l.PageBytes, 4<<20),
 	}
 }
 

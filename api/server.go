@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -27,6 +28,9 @@ type Options struct {
 	// for requests and within a second for streams. It is called from many
 	// goroutines. If it is nil, or returns the empty string, no request is let in.
 	Token func() string
+	// TokenHash, if set, returns the SHA-256 of the token instead, or false if no
+	// request is to be let in. It is called as Token is, which is then not used.
+	TokenHash func() ([sha256.Size]byte, bool)
 	// Hosts are names, without port, that clients may use for this server beside
 	// localhost, 127.0.0.1 and [::1].
 	Hosts []string
@@ -35,6 +39,7 @@ type Options struct {
 	Origins []string
 	Logger  *slog.Logger // nil: nothing is logged
 	Version string       // of this server, shown to clients
+	Home    string       // the folder of this server's files, shown to clients as codexHome
 	Limits  Limits
 }
 
@@ -46,14 +51,17 @@ type Server struct {
 	ephemeral *threads.Service
 	passing   sync.Map // transcript.ThreadID of the threads of ephemeral
 
-	token   func() string
+	token   func() (pass, bool)
 	hosts   []string
 	origins []string
 	log     *slog.Logger
 	version string
+	home    string
 	timing  timing
 	caps    Limits
 	opened  quota    // streams
+	peers   quota    // WebSockets
+	crowd   crowd    // of the connections
 	imports quota    // imports
 	loose   *streams // of handlers that are used without Serve
 	frames  *frames
@@ -95,11 +103,12 @@ var defaultTiming = timing{
 func New(o Options) *Server {
 	s := &Server{
 		svc: o.Service, ephemeral: o.Ephemeral,
-		token:   o.Token,
+		token:   tokenOf(o),
 		hosts:   []string{"localhost", "127.0.0.1", "[::1]"},
 		origins: slices.Clone(o.Origins),
 		log:     o.Logger,
 		version: o.Version,
+		home:    o.Home,
 		timing:  defaultTiming,
 		caps:    o.Limits.orDefault(),
 		loose:   &streams{ctx: context.Background()},
@@ -110,12 +119,9 @@ func New(o Options) *Server {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	if s.token == nil {
-		s.token = func() string { return "" }
-	}
-	s.opened, s.imports = make(quota, s.caps.Streams), make(quota, s.caps.Imports)
+	s.opened, s.imports, s.peers = make(quota, s.caps.Streams), make(quota, s.caps.Imports), make(quota, s.caps.Peers)
 	s.frames = newFrames(s.encodeEvent)
-	routes := s.routes()
+	routes := s.upgrades(s.routes())
 	s.guarded = s.chain(routes, s.checkSeat, s.checkHost, s.checkOrigin, s.checkLimits, s.checkToken)
 	s.private = s.chain(routes, s.checkSeat, s.checkOrigin, s.checkLimits)
 	return s
@@ -130,7 +136,7 @@ func (s *Server) Handler() http.Handler { return s.guarded }
 func (s *Server) PrivateHandler() http.Handler { return s.private }
 
 // Serve answers the requests of a listener until ctx is done. It then ends the
-// open streams, gives running requests 10 s, and returns when nothing is left of
+// open streams and WebSockets, gives running requests 10 s, and returns when nothing is left of
 // them. It closes the listener. Its error is why it stopped before ctx was done.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	return s.serve(ctx, ln, s.guarded)

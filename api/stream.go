@@ -83,23 +83,39 @@ type streamsKey struct{}
 // start runs a stream until its client, its token or the server is gone. It
 // reports false if the server is closing.
 func (g *streams) start(st *stream, p *pass) bool {
+	return g.run(st.server, p, func(ctx context.Context) {
+		st.ctx, st.cancel = context.WithCancel(ctx)
+		defer st.cancel()
+		st.run()
+	})
+}
+
+// run has f run until its context is done, which is when its token is replaced or
+// the server stops. It reports false if the server is closing.
+func (g *streams) run(s *Server, p *pass, f func(ctx context.Context)) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
 		return false
 	}
-	parent, leave := g.ctx, func() {}
+	ctx, leave := g.ctx, func() {}
 	if p != nil {
-		t := g.join(st.server, *p)
-		parent, leave = t.ctx, func() { g.leave(*p, t) }
+		t := g.join(s, *p)
+		ctx, leave = t.ctx, func() { g.leave(*p, t) }
 	}
-	st.ctx, st.cancel = context.WithCancel(parent)
 	g.wg.Go(func() {
 		defer leave()
-		defer st.cancel()
-		st.run()
+		f(ctx)
 	})
 	return true
+}
+
+// streamsOf returns the streams of the Serve call that a request belongs to.
+func (s *Server) streamsOf(ctx context.Context) *streams {
+	if g, ok := ctx.Value(streamsKey{}).(*streams); ok {
+		return g
+	}
+	return s.loose
 }
 
 // wait lets no stream start any more, and waits for those that run.
@@ -110,7 +126,8 @@ func (g *streams) wait() {
 	g.wg.Wait()
 }
 
-// A stream is one subscription. Its fields are set before it starts.
+// A stream is one subscription. Its fields are set before it starts, ctx and cancel
+// before its first message is told.
 type stream struct {
 	server    *Server
 	ctx       context.Context
@@ -126,10 +143,6 @@ type stream struct {
 // deleted, the cursor cannot be served, or the server stops. The answer begins with
 // the first message, so that an unknown thread is still a problem.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, thread transcript.ThreadID, after *events.Cursor) error {
-	group, ok := r.Context().Value(streamsKey{}).(*streams)
-	if !ok {
-		group = s.loose
-	}
 	if !s.opened.take() {
 		return refuse(http.StatusTooManyRequests, fault.Overloaded,
 			"%d streams are open, which is the limit: close one, or read pages (Accept: application/json)", s.caps.Streams).with("Retry-After", "5")
@@ -139,7 +152,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, thread transcrip
 		server: s, thread: thread, after: after, requestID: v.id,
 		first: make(chan error, 1), conn: make(chan *sse, 1),
 	}
-	if !group.start(st, v.pass) {
+	if !s.streamsOf(r.Context()).start(st, v.pass) {
 		s.opened.give()
 		return errClosing
 	}

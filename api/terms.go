@@ -11,16 +11,35 @@ import (
 // A pass is the hash of a token.
 type pass [sha256.Size]byte
 
+func passOf(token string) pass { return sha256.Sum256([]byte(token)) }
+
 // counts reports whether a pass is that of the server's token. It compares hashes,
 // so that the time it takes says nothing about the token.
 func (s *Server) counts(p pass) bool {
-	token := s.token()
-	want := pass(sha256.Sum256([]byte(token)))
-	return subtle.ConstantTimeCompare(p[:], want[:]) == 1 && token != ""
+	want, ok := s.token()
+	return subtle.ConstantTimeCompare(p[:], want[:]) == 1 && ok
+}
+
+// tokenOf returns the hash of the token that counts; false if none does.
+func tokenOf(o Options) func() (pass, bool) {
+	if o.TokenHash != nil {
+		return func() (pass, bool) {
+			hash, ok := o.TokenHash()
+			return pass(hash), ok
+		}
+	}
+	if o.Token == nil {
+		return func() (pass, bool) { return pass{}, false }
+	}
+	return func() (pass, bool) {
+		token := o.Token()
+		return passOf(token), token != ""
+	}
 }
 
 // A term is the time for which a token counts. Its context ends with it, and the
-// streams that were let in with the token end with its context.
+// streams and WebSockets that were let in with the token end with its context; a
+// WebSocket is closed with 4401.
 type term struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc

@@ -1,0 +1,297 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/plimsoll-dev/plimsoll/api/jsonrpc"
+	"github.com/plimsoll-dev/plimsoll/api/protocol"
+	"github.com/plimsoll-dev/plimsoll/events"
+	"github.com/plimsoll-dev/plimsoll/threads"
+	"github.com/plimsoll-dev/plimsoll/threads/transcript"
+)
+
+// A subscription follows one thread for a peer. Its fields are set before it
+// starts, but for those of its own goroutine.
+type subscription struct {
+	peer   *peer
+	thread transcript.ThreadID
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	// order is held by what changes the thread until its answer is queued, and by
+	// the subscription while it queues what follows.
+	order sync.Mutex
+
+	preface   [][]byte          // frames to begin with
+	pending   []threads.Request // to be sent once the open items are
+	tellsLive bool              // the client asked for stream/live
+
+	// Of its goroutine:
+	joined   bool // the open items were told
+	live     bool // the backlog is over
+	asked    bool // there were requests in the backlog
+	open     openItem
+	batch    [][]byte
+	batchLen int
+}
+
+// Events are sent together up to these bounds, if they come together.
+const (
+	batchFrames = 64
+	batchBytes  = 64 << 10
+)
+
+// following returns the subscription to a thread; nil if there is none.
+func (p *peer) following(id transcript.ThreadID) *subscription {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.subs[id]
+}
+
+// join follows the thread that a result is about. The answer is queued. If the
+// thread is followed already, that goes on, and only what the client has to know
+// to take part is told again.
+func (p *peer) join(ctx context.Context, m method, result any) {
+	j := result.(joiner).joined()
+	sub := &subscription{peer: p, thread: j.thread, pending: j.requests, tellsLive: m.own, done: make(chan struct{})}
+	if forked, ok := result.(*ThreadStartResult); ok && m.name == "thread/fork" {
+		var first []events.Event
+		var err error
+		if j, first, err = p.server.forkStart(ctx, j, forked.AsOf); err != nil {
+			p.log.Error("the beginning of a fork", slog.String("thread", string(j.thread)), slog.Any("error", err))
+		}
+		for _, e := range first {
+			sub.preface = append(sub.preface, p.eventFrame(e)...)
+		}
+	}
+	if j.usage != nil {
+		sub.preface = append(sub.preface, p.frame(threads.UsageUpdated{}.EventType(), wireUsage(string(j.thread), *j.usage))...)
+	}
+	p.hold(j.thread)
+	if p.following(j.thread) != nil {
+		frames := append(sub.preface, p.requestFrames(sub, j.requests, true)...)
+		p.send(ctx, frames...)
+		return
+	}
+	p.begin(sub, j.after)
+}
+
+// begin starts a subscription.
+func (p *peer) begin(sub *subscription, after *events.Cursor) {
+	ctx, cancel := context.WithCancel(p.ctx)
+	sub.cancel = cancel
+	p.mu.Lock()
+	p.subs[sub.thread] = sub
+	p.mu.Unlock()
+	p.server.crowd.add(&p.server.crowd.followers, sub.thread, 1)
+	p.wg.Go(func() {
+		defer close(sub.done)
+		defer sub.gone()
+		defer cancel()
+		defer p.survive("subscription", func() { sub.excuse(ctx) })
+		sub.run(ctx, after)
+	})
+}
+
+// gone forgets a subscription that ended.
+func (sub *subscription) gone() {
+	p := sub.peer
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.subs[sub.thread] == sub {
+		delete(p.subs, sub.thread)
+	}
+	p.server.crowd.add(&p.server.crowd.followers, sub.thread, -1)
+}
+
+// leave ends the subscription to a thread, and reports whether there was one. It
+// returns when nothing more of it is sent. The caller holds no order.
+func (p *peer) leave(id transcript.ThreadID) bool {
+	sub := p.following(id)
+	if sub == nil {
+		return false
+	}
+	sub.cancel()
+	<-sub.done
+	return true
+}
+
+// run tells what happens until nobody wants to know or nothing happens any more.
+func (sub *subscription) run(ctx context.Context, after *events.Cursor) {
+	sub.add(sub.preface...)
+	for m, err := range sub.peer.server.service(sub.thread).Follow(ctx, sub.thread, after, 0) {
+		if err == nil {
+			err = sub.tell(ctx, m)
+		}
+		if err != nil {
+			sub.broke(ctx, err)
+			return
+		}
+	}
+	_ = sub.flush(ctx) // a reset or a deletion; if it fails the client is gone
+}
+
+// tell queues one message.
+func (sub *subscription) tell(ctx context.Context, m events.Message) error {
+	p := sub.peer
+	if !sub.joined && m.Kind != events.KindDelta && !m.Repeat {
+		sub.joined = true
+		sub.add(p.requestFrames(sub, sub.pending, true)...)
+		sub.pending = nil
+	}
+	var err error
+	switch m.Kind {
+	case events.KindEvent:
+		err = sub.event(ctx, m.Event)
+	case events.KindDelta:
+		err = sub.delta(m.Delta)
+	case events.KindLive:
+		sub.live = true
+		if sub.asked {
+			err = sub.ask(ctx, "")
+		}
+		if sub.tellsLive {
+			sub.add(p.frame(methodStreamLive, protocol.StreamLiveParams{Cursor: m.Cursor.String()})...)
+		}
+	case events.KindReset:
+		sub.add(p.frame(methodStreamReset, protocol.StreamResetParams{
+			Reason: string(m.Reset.Reason), Oldest: m.Reset.Oldest, Cursor: m.Cursor.String(),
+		})...)
+	case events.KindHeartbeat: // transports have their own
+	}
+	if err != nil || m.More && len(sub.batch) < batchFrames && sub.batchLen < batchBytes {
+		return err
+	}
+	return sub.flush(ctx)
+}
+
+// event adds an event, and what goes with it: a request that is still to be
+// answered is asked of the client as well.
+func (sub *subscription) event(ctx context.Context, e events.Event) error {
+	frame, err := sub.peer.server.frames.of(e)
+	if err != nil {
+		return err
+	}
+	if sub.peer.wants(frame) {
+		sub.add(frame)
+	}
+	switch e.Type {
+	case threads.RequestCreated{}.EventType():
+		return sub.created(ctx, e)
+	case threads.RequestResolved{}.EventType():
+		return sub.peer.resolved(e)
+	}
+	return nil
+}
+
+// delta adds more text of an item.
+func (sub *subscription) delta(d events.Delta) error {
+	if sub.open.event != d.Opened {
+		open, err := openedBy(d.Opened)
+		if err != nil {
+			return err
+		}
+		sub.open = open
+	}
+	n, err := sub.open.delta(d)
+	if err != nil || sub.peer.client.Load().optOut[n.Method] {
+		return err
+	}
+	b, err := encode(n)
+	if err == nil {
+		sub.add(b)
+	}
+	return err
+}
+
+func (sub *subscription) add(frames ...[]byte) {
+	for _, f := range frames {
+		sub.batch = append(sub.batch, f)
+		sub.batchLen += len(f)
+	}
+}
+
+// flush queues what was added, after the answer that it may follow from.
+func (sub *subscription) flush(ctx context.Context) error {
+	if len(sub.batch) == 0 {
+		return nil
+	}
+	sub.order.Lock()
+	defer sub.order.Unlock()
+	err := sub.peer.conn.Send(ctx, sub.batch...)
+	clear(sub.batch)
+	sub.batch, sub.batchLen = sub.batch[:0], 0
+	if cap(sub.batch) > batchFrames/4 {
+		sub.batch = nil
+	}
+	return err
+}
+
+// broke says why a subscription ends that the client did not end.
+func (sub *subscription) broke(ctx context.Context, err error) {
+	if ctx.Err() != nil || errors.Is(err, jsonrpc.ErrClosed) || errors.Is(err, events.ErrClosed) || errors.Is(asFault(err), events.ErrNotFound) {
+		return
+	}
+	sub.peer.log.Error("subscription broke", slog.String("thread", string(sub.thread)), slog.Any("error", err))
+	_ = sub.flush(ctx) // what is whole is told; if it fails the client is gone
+	sub.excuse(ctx)
+}
+
+// excuse tells the client that the subscription is over, though the thread may not
+// be.
+func (sub *subscription) excuse(ctx context.Context) {
+	thread := string(sub.thread)
+	sub.peer.send(context.WithoutCancel(ctx), sub.peer.frame(threads.WarningRaised{}.EventType(), protocol.WarningParams{
+		ThreadID: &thread, Message: "this connection does not follow the thread any more: its events cannot be read",
+	})...)
+}
+
+// wants reports whether the client did not opt out of a notification.
+func (p *peer) wants(frame []byte) bool {
+	c := p.client.Load()
+	if len(c.optOut) == 0 {
+		return true
+	}
+	rest, ok := bytes.CutPrefix(frame, []byte(`{"method":"`))
+	end := bytes.IndexByte(rest, '"')
+	return !ok || end < 0 || !c.optOut[string(rest[:end])]
+}
+
+// eventFrame is the frame of an event, or none if the client does not want it.
+func (p *peer) eventFrame(e events.Event) [][]byte {
+	frame, err := p.server.frames.of(e)
+	if err != nil {
+		p.log.Error("event cannot be told", slog.String("thread", e.Thread), slog.Int64("seq", e.Seq), slog.Any("error", err))
+		return nil
+	}
+	return slices.DeleteFunc([][]byte{frame}, func(f []byte) bool { return !p.wants(f) })
+}
+
+// frame is the frame of a notification that is not in the journal, or none.
+func (p *peer) frame(method string, params any) [][]byte {
+	if p.client.Load().optOut[method] {
+		return nil
+	}
+	n, err := message(method, params, time.Now())
+	if err == nil {
+		var b []byte
+		if b, err = encode(n); err == nil {
+			return [][]byte{b}
+		}
+	}
+	p.log.Error("notification cannot be told", slog.String("method", method), slog.Any("error", err))
+	return nil
+}
+
+// send queues frames. That they cannot be sent means that the client is gone.
+func (p *peer) send(ctx context.Context, frames ...[]byte) {
+	if err := p.conn.Send(ctx, frames...); err != nil {
+		p.log.Debug("not sent", slog.Any("error", err))
+	}
+}

@@ -1,0 +1,280 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/plimsoll-dev/plimsoll/api/jsonrpc"
+	"github.com/plimsoll-dev/plimsoll/threads"
+	"github.com/plimsoll-dev/plimsoll/threads/fault"
+	"github.com/plimsoll-dev/plimsoll/threads/transcript"
+)
+
+// A peer is one JSON-RPC connection: a client that says who it is, asks, follows
+// threads and answers what the server asks.
+//
+// Guarantees:
+//
+//   - The answer to a request is queued before the first notification of what the
+//     request did to its thread.
+//   - A thread is followed once, however often the client asks for it, and without
+//     hole or repetition but for items that are open when following begins.
+//   - Nothing that happens to a thread, and no panic, ends the connection.
+//   - When the connection ends, nothing of it runs any more, and the turns that it
+//     started go on.
+type peer struct {
+	server *Server
+	conn   *jsonrpc.Conn
+	log    *slog.Logger
+	client atomic.Pointer[client] // nil until it is initialized
+	ctx    context.Context        // of all that is not a request; ends with the connection
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // of subscriptions, waiting requests and answers
+
+	mu    sync.Mutex // guards what follows; never held while waiting
+	subs  map[transcript.ThreadID]*subscription
+	asked map[threads.RequestID]*asked // sent, and not known to be answered
+	holds map[transcript.ThreadID]bool // ephemeral threads that this connection keeps
+}
+
+// A client is what a peer said of itself.
+type client struct {
+	name           string
+	experimental   bool
+	refusalAsError bool
+	optOut         map[string]bool // methods of notifications
+}
+
+const (
+	platformFamily = "unix"
+	platformOs     = runtime.GOOS
+)
+
+// peerKey is the key of the peer in the context of its requests.
+type peerKey struct{}
+
+// peerOf returns the peer that a request comes from. Methods that need it are only
+// on JSON-RPC.
+func peerOf(ctx context.Context) *peer { return ctx.Value(peerKey{}).(*peer) }
+
+// ServeConn serves one connection, such as standard input and output, until it
+// ends or ctx is done, and returns when nothing of it runs any more. It asks for
+// no token. Its error is why the connection ended, if not in order.
+func (s *Server) ServeConn(ctx context.Context, t jsonrpc.Transport) error {
+	p := &peer{
+		server: s, log: s.log,
+		subs: map[transcript.ThreadID]*subscription{}, asked: map[threads.RequestID]*asked{}, holds: map[transcript.ThreadID]bool{},
+	}
+	p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	p.conn = jsonrpc.NewConn(t, jsonrpc.Options{Logger: s.log, WriteTimeout: s.timing.write})
+	stop := context.AfterFunc(ctx, func() { p.conn.Close(farewell(ctx)) })
+	defer stop()
+	err := p.conn.Serve(p.ctx, p)
+	p.cancel()
+	p.wg.Wait()
+	p.release()
+	return err
+}
+
+// Statuses that this server closes WebSockets with, beside those of package
+// jsonrpc. 4401 is HTTP's 401 in the range that is free for applications.
+const statusUnauthorized = 4401
+
+// farewell is why a connection is closed whose context is done.
+func farewell(ctx context.Context) (int, string) {
+	if errors.Is(context.Cause(ctx), errReplaced) {
+		return statusUnauthorized, "the token was replaced: connect with the new one"
+	}
+	return jsonrpc.StatusGoingAway, "the server is shutting down"
+}
+
+// Lane implements jsonrpc.Handler: what is about one thread is done in order, and
+// does not wait for others. Before the client has said who it is, all is in order.
+func (p *peer) Lane(_ string, params json.RawMessage) string {
+	if p.client.Load() == nil {
+		return ""
+	}
+	var about struct {
+		ThreadID string `json:"threadId"`
+	}
+	if json.Unmarshal(params, &about) != nil {
+		return ""
+	}
+	return about.ThreadID
+}
+
+// Notification implements jsonrpc.Handler. Clients send initialized, which changes
+// nothing.
+func (p *peer) Notification(_ context.Context, method string, _ json.RawMessage) {
+	p.log.Debug("notification of a client", slog.Bool("initialized", method == "initialized"))
+}
+
+// Request implements jsonrpc.Handler.
+func (p *peer) Request(ctx context.Context, r *jsonrpc.Request) {
+	m, ok := methodNamed(r.Method)
+	if !ok {
+		r.Fail(unknownMethod(clip(r.Method)))
+		return
+	}
+	c := p.client.Load()
+	if c == nil && r.Method != "initialize" {
+		p.fail(ctx, m, nil, r, errNotGreeted)
+		return
+	}
+	params, err := decodeRPC(m, r.Params, c != nil && c.experimental)
+	if err != nil {
+		p.fail(ctx, m, nil, r, err)
+		return
+	}
+	if ctx = context.WithValue(ctx, peerKey{}, p); c != nil {
+		ctx = withClient(ctx, c.name)
+	}
+	start, ok := params.(*CompactStartParams)
+	if ok && m.waits && (start.Wait || c.refusalAsError) {
+		p.await(ctx, m, *start, r)
+		return
+	}
+	p.answer(ctx, m, params, r)
+}
+
+// answer does what was asked for, and tells of it before anything follows from it.
+func (p *peer) answer(ctx context.Context, m method, params any, r *jsonrpc.Request) {
+	if id, ok := threadOf(params); ok && m.mutates {
+		if sub := p.following(id); sub != nil {
+			sub.order.Lock()
+			defer sub.order.Unlock()
+		}
+	}
+	result, err := m.call(p.server, ctx, params)
+	if err != nil {
+		p.fail(ctx, m, params, r, err)
+		return
+	}
+	if made, ok := result.(*ThreadStartResult); ok {
+		p.hold(transcript.ThreadID(made.Thread.ID))
+	}
+	r.Reply(result)
+	if m.subscribes {
+		p.join(ctx, m, result)
+	}
+}
+
+// await answers a compaction when it has ended. The lane of the thread goes on
+// once it is accepted: it is asked for twice, with one key.
+func (p *peer) await(ctx context.Context, m method, params CompactStartParams, r *jsonrpc.Request) {
+	params.Wait = false
+	if params.ClientRequestID == "" {
+		params.ClientRequestID = uuid.NewString()
+	}
+	if _, err := m.call(p.server, ctx, &params); err != nil {
+		p.fail(ctx, m, &params, r, err)
+		return
+	}
+	p.wg.Go(func() {
+		defer p.survive(m.name, func() { r.Fail(&jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "internal error"}) })
+		params.Wait = true
+		result, err := m.call(p.server, ctx, &params)
+		if f, ok := errors.AsType[*fault.Error](err); ok && !p.client.Load().refusalAsError {
+			if refused, ok := f.Data.(*CompactStartResult); ok && f.Code == fault.Refused {
+				result, err = refused, nil
+			}
+		}
+		if err != nil {
+			p.fail(ctx, m, &params, r, err)
+			return
+		}
+		r.Reply(result)
+	})
+}
+
+// survive is deferred: it keeps a panic from ending more than what panicked.
+func (p *peer) survive(what string, then func()) {
+	if cause := recover(); cause != nil {
+		p.log.Error("panic", slog.String("in", what), slog.Any("panic", cause), slog.String("stack", string(debug.Stack())))
+		then()
+	}
+}
+
+// greet notes who the client is.
+func (p *peer) greet(params *InitializeParams) error {
+	if p.client.Load() != nil {
+		return errGreeted
+	}
+	name := params.ClientInfo.Name
+	if !validHeader(name) {
+		return invalid("Invalid clientInfo.name: '%s'. Must be a valid HTTP header value.", clip(name))
+	}
+	c := &client{name: name, optOut: map[string]bool{}}
+	if caps := params.Capabilities; caps != nil {
+		c.experimental = caps.ExperimentalAPI
+		for _, m := range caps.OptOutNotificationMethods {
+			c.optOut[m] = true
+		}
+		c.refusalAsError = caps.Plimsoll != nil && caps.Plimsoll.RefusalAsError
+	}
+	p.client.Store(c)
+	return nil
+}
+
+// userAgent is how this server calls itself, in codex's form.
+func (s *Server) userAgent(c ClientInfo) string {
+	return fmt.Sprintf("plimsoll/%s (%s; %s) %s (%s; %s)", s.version, runtime.GOOS, runtime.GOARCH, clip(c.Name), clip(c.Name), clip(c.Version))
+}
+
+// hold keeps an ephemeral thread as long as this connection is there.
+func (p *peer) hold(id transcript.ThreadID) {
+	if _, passing := p.server.passing.Load(id); !passing {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.holds[id] {
+		p.holds[id] = true
+		p.server.crowd.add(&p.server.crowd.users, id, 1)
+	}
+}
+
+// release lets go of ephemeral threads: those that nobody else uses are deleted.
+func (p *peer) release() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), 10*time.Second)
+	defer cancel()
+	for id := range p.holds {
+		if p.server.crowd.add(&p.server.crowd.users, id, -1) > 0 {
+			continue
+		}
+		if err := p.server.forget(ctx, id); err != nil && fault.CodeOf(err) != fault.NotFound {
+			p.log.Warn("ephemeral thread not deleted", slog.String("thread", string(id)), slog.Any("error", err))
+		}
+	}
+}
+
+// A crowd counts connections by thread.
+type crowd struct {
+	mu        sync.Mutex
+	followers map[transcript.ThreadID]int // that are subscribed
+	users     map[transcript.ThreadID]int // that keep an ephemeral thread
+}
+
+// add counts n more and returns how many there are.
+func (c *crowd) add(of *map[transcript.ThreadID]int, id transcript.ThreadID, n int) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if *of == nil {
+		*of = map[transcript.ThreadID]int{}
+	}
+	if (*of)[id] += n; (*of)[id] > 0 {
+		return (*of)[id]
+	}
+	delete(*of, id)
+	return 0
+}

@@ -1,0 +1,74 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"github.com/plimsoll-dev/plimsoll/api/jsonrpc"
+	"github.com/plimsoll-dev/plimsoll/threads/fault"
+)
+
+// isUpgrade reports whether a request asks for a WebSocket, on whatever path.
+func isUpgrade(r *http.Request) bool {
+	return r.Method == http.MethodGet && hasToken(r.Header["Connection"], "upgrade") && hasToken(r.Header["Upgrade"], "websocket")
+}
+
+// hasToken reports whether a header that is a list has an element.
+func hasToken(values []string, token string) bool {
+	for _, v := range values {
+		for t := range strings.SplitSeq(v, ",") {
+			if strings.EqualFold(strings.TrimSpace(t), token) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// upgrades serves WebSockets on every path, and hands on everything else.
+func (s *Server) upgrades(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !isUpgrade(r) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if err := s.upgrade(w, r); err != nil {
+			s.fail(w, r, err)
+		}
+	})
+}
+
+// upgrade makes a request a connection of its own, which its Serve call waits for.
+// An error says that nothing was answered.
+func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) error {
+	if !s.peers.take() {
+		return refuse(http.StatusServiceUnavailable, fault.Overloaded,
+			"%d WebSockets are open, which is the limit: close one, or try later", s.caps.Peers).with("Retry-After", "5")
+	}
+	v := visitOf(r.Context())
+	conn := make(chan jsonrpc.Transport, 1)
+	ok := s.streamsOf(r.Context()).run(s, v.pass, func(ctx context.Context) {
+		defer s.peers.give()
+		t, ok := <-conn
+		if !ok {
+			return
+		}
+		if err := s.ServeConn(ctx, t); err != nil {
+			s.log.Debug("connection ended", slog.String("requestId", v.id), slog.Any("error", err))
+		}
+	})
+	if !ok {
+		s.peers.give()
+		return errClosing
+	}
+	defer close(conn)
+	t, err := jsonrpc.Upgrade(w, r, nil)
+	if err != nil { // it is answered
+		s.log.Debug("upgrade failed", slog.String("requestId", v.id), slog.Any("error", err))
+		return nil
+	}
+	conn <- t
+	return nil
+}
