@@ -91,12 +91,3 @@ func TestNoNameOfOursIsOneOfCodex(t *testing.T) {
 		}
 	}
 }
-
-func TestARefusalSaysWhy(t *testing.T) {
-	if err := refusedMethod("plugin/install"); err == nil || err.Error() != "plugin/install is not served: there are no plugins" {
-		t.Errorf("plugin/install: %v", err)
-	}
-	if err := refusedMethod("nobody/knows"); err != nil {
-		t.Errorf("a method that codex does not have: %v", err)
-	}
-}

@@ -152,9 +152,11 @@ func lenientText(raw json.RawMessage, out reflect.Value, c constraint, name stri
 	}
 	switch {
 	case c.id == "thread":
-		if _, err := uuid.Parse(s); err != nil {
+		id, err := uuid.Parse(s)
+		if err != nil {
 			return invalid("invalid thread id: want a UUID, got %q", clip(s))
 		}
+		s = id.String() // as codex, whatever form it has
 	case c.id != "" && !idPattern.MatchString(s):
 		return invalid("invalid %s id: want 1 to 64 letters, digits, _ or -, got %q", c.id, clip(s))
 	case c.enum != nil && !c.allowsText(s):

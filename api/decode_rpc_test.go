@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -38,6 +39,18 @@ func TestJSONRPCParametersAreRefusedInTheWordsOfCodex(t *testing.T) {
 		{"thread/start", `{"sandbox":"zz"}`, "Invalid request: unknown variant `zz`, expected one of `read-only`, `workspace-write`, `danger-full-access`"},
 		{"turn/start", `{"threadId":"` + someThread + `"}`, "Invalid request: missing field `input`"},
 		{"turn/start", `{"threadId":"` + someThread + `","input":"x","mode":"zz"}`, "Invalid request: unknown variant `zz`, expected `queue` or `steer`"},
+		{"turn/start", `{"threadId":"` + someThread + `","input":5}`, "Invalid request: invalid type: integer `5`, expected a sequence"},
+		{"turn/start", `{"threadId":"` + someThread + `","input":[{}]}`, "Invalid request: missing field `type`"},
+		{"turn/start", `{"threadId":"` + someThread + `","input":[{"type":"zz"}]}`, "Invalid request: unknown variant `zz`, expected `text`"},
+		{"turn/start", `{"threadId":"` + someThread + `","input":[{"type":"text","text":5}]}`, "Invalid request: invalid type: integer `5`, expected a string"},
+		{"turn/start", `{"threadId":"` + someThread + `","input":[{"type":"localImage","path":"/p"}]}`, "input[0] is of type localImage: this server takes text only; say it in words"},
+		{"turn/start", `{"threadId":"` + someThread + `","input":[]}`, "field `input`: want a text that is not blank"},
+		{"thread/start", `{"approvalPolicy":{"granular":{"rules":true}}}`, "Invalid request: unknown variant `granular`, expected one of `untrusted`, `on-request`, `never`"},
+		{"thread/list", `{"includedThreadIds":["zz"]}`, `invalid thread id: want a UUID, got "zz"`},
+		{"thread/list", `{"sourceKinds":["zz"]}`, "Invalid request: unknown variant `zz`, expected one of `cli`, `vscode`, `exec`, `appServer`, `subAgent`, `subAgentReview`, `subAgentCompact`, `subAgentThreadSpawn`, `subAgentOther`, `unknown`"},
+		{"thread/settings/update", `{}`, "Invalid request: missing field `threadId`"},
+		{"thread/settings/update", `{"threadId":"` + someThread + `"}`, "thread/settings/update requires experimentalApi capability"},
+		{"thread/fork", `{"threadId":"` + someThread + `","beforeTurnId":"x"}`, "thread/fork.beforeTurnId requires experimentalApi capability"},
 		{"thread/start", `{"dynamicTools":[]}`, "thread/start.dynamicTools requires experimentalApi capability"},
 		{"thread/start", `{"experimentalRawEvents":true}`, "thread/start.experimentalRawEvents requires experimentalApi capability"},
 		{"thread/start", `5`, "Invalid request: invalid type: integer `5`, expected struct ThreadStartParams"},
@@ -66,6 +79,15 @@ func TestJSONRPCIgnoresWhatItDoesNotKnow(t *testing.T) {
 	}
 }
 
+func TestAThreadIsNamedInAnyFormOfItsUUID(t *testing.T) {
+	for _, form := range []string{strings.ToUpper(someThread), "urn:uuid:" + someThread} {
+		got, err := decode(t, "thread/read", `{"threadId":"`+form+`"}`, false)
+		if err != nil || got.(*ThreadReadParams).ThreadID != someThread {
+			t.Errorf("%s: %+v, %v", form, got, err)
+		}
+	}
+}
+
 func TestAPageOfZeroOrTooManyIsBroughtIntoItsBounds(t *testing.T) {
 	for params, want := range map[string]int{`{"limit":0}`: 1, `{"limit":5000}`: maxPage, `{"limit":7}`: 7, `{"limit":null}`: 0, `{}`: 0} {
 		got, err := decode(t, "thread/list", params, false)
@@ -77,15 +99,20 @@ func TestAPageOfZeroOrTooManyIsBroughtIntoItsBounds(t *testing.T) {
 
 func TestExperimentalMembersNeedTheCapabilityUnlessTheyAreOff(t *testing.T) {
 	for method, fields := range experimentalFields {
-		if _, ok := methodNamed(method); !ok {
-			continue // not served yet
+		on := map[string]string{ // a value that each of them can have
+			"initialTurnsPage": `{}`, "dynamicTools": `[]`, "permissions": `":read-only"`, "collaborationMode": `{"mode":"default","settings":{}}`,
+			"projectId": `"x"`, "parentThreadId": `"x"`, "ancestorThreadId": `"x"`, "attachedToThreadId": `"x"`, "beforeTurnId": `"x"`,
 		}
 		for _, f := range fields {
-			params := `{"threadId":"` + someThread + `","input":"x","expectedTurnId":"x","` + f + `":`
+			params := `{"threadId":"` + someThread + `","input":"x","expectedTurnId":"x","gitInfo":null,"` + f + `":`
 			for _, off := range []string{"null", "false"} {
 				if _, err := decode(t, method, params+off+"}", false); err != nil && strings.Contains(err.Error(), "experimentalApi") {
 					t.Errorf("%s with %s %s: %v", method, f, off, err)
 				}
+			}
+			_, err := decode(t, method, params+cmp.Or(on[f], "true")+"}", false)
+			if want := method + "." + f + " requires experimentalApi capability"; err == nil || err.Error() != want {
+				t.Errorf("%s with %s: %v, want %s", method, f, err, want)
 			}
 		}
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/plimsoll-dev/plimsoll/api/protocol"
 	"github.com/plimsoll-dev/plimsoll/threads"
-	"github.com/plimsoll-dev/plimsoll/threads/fault"
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
 
@@ -212,7 +211,7 @@ func (s *Server) threadList(ctx context.Context, p *ThreadListParams) (*ThreadLi
 	return &ThreadListResult{Data: data, NextPage: next, BackPage: back}, err
 }
 
-func threadID(id string) transcript.ThreadID { return transcript.ThreadID(strings.ToLower(id)) }
+func threadID(id string) transcript.ThreadID { return transcript.ThreadID(id) }
 
 // selectsNothing reports whether the parameters ask for threads of a kind that
 // there is none of: in a section, of a project, below or beside another thread.
@@ -418,14 +417,4 @@ func (o *SettingsOverrides) patch() (threads.SettingsPatch, error) {
 		}
 	}
 	return p, err
-}
-
-// refusedMethod is the answer to a method of codex that this server does not
-// serve, with the reason; nil if codex has no such method.
-func refusedMethod(name string) error {
-	c, ok := coverageOf(name)
-	if !ok {
-		return nil
-	}
-	return fault.New(fault.Refused, "%s is not served: %s", name, c.Reason)
 }

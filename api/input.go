@@ -66,6 +66,9 @@ func (in *Input) fromRPC(raw json.RawMessage, name string) error {
 	if json.Unmarshal(raw, &text) == nil && !isNull(raw) {
 		*in = Input{{Type: "text", Text: text}}
 	} else {
+		if err := onlyText(raw, name); err != nil {
+			return err
+		}
 		var parts []InputPart
 		if err := lenientList(raw, reflect.ValueOf(&parts).Elem(), constraint{max: new(int64(maxParts))}, name); err != nil {
 			return err
@@ -73,6 +76,23 @@ func (in *Input) fromRPC(raw json.RawMessage, name string) error {
 		*in = parts
 	}
 	return in.check(name)
+}
+
+// onlyText refuses the kinds of parts that codex has and this server does not take.
+func onlyText(raw json.RawMessage, name string) error {
+	var parts []struct {
+		Type string `json:"type"`
+	}
+	if json.Unmarshal(raw, &parts) != nil {
+		return nil // what is wrong is told by whoever reads it
+	}
+	for i, p := range parts {
+		switch p.Type {
+		case "image", "localImage", "audio", "localAudio", "skill", "mention":
+			return invalid("%s[%d] is of type %s: this server takes text only; say it in words", name, i, p.Type)
+		}
+	}
+	return nil
 }
 
 func (in Input) parts() []transcript.Part {
