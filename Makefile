@@ -10,7 +10,7 @@ BENCHTIME ?= 500ms
 SUBSCRIBERS ?= 1000
 LINT      = $(GO) tool -modfile=tools.mod golangci-lint
 
-.PHONY: help build check test fuzz demo bench generate lint fmt tidy update
+.PHONY: help build check test fuzz demo bench generate lint fmt tidy update clis
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,8 +21,11 @@ build: ## build bin/plimsoll
 check: lint tidy ## what must hold before a commit: format, vet, lint, go.mod, tests with -race
 	$(GO) test -race ./...
 
-test: check fuzz ## everything: check, each fuzz target for FUZZTIME, the demo once
+test: clis check fuzz ## everything: the real programs, check, each fuzz target for FUZZTIME, the demo once
 	$(MAKE) demo ONCE=1
+
+clis: ## install the real programs that tests drive into .clis, unless they are there
+	.ci/clis
 
 fuzz: ## run each fuzz target for FUZZTIME (10s)
 	.ci/fuzz $(FUZZTIME)

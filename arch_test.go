@@ -49,6 +49,7 @@ var law = []row{
 	{"events/journaltest", "events"},
 	{"api/jsonrpc", ""},
 	{"adapters", "threads/transcript threads/fault"},
+	{"adapters/adaptertest/clis", ""},
 
 	// L2: adapters know the contract and the kit, never threads, api, events or
 	// each other.
@@ -59,7 +60,7 @@ var law = []row{
 		"threads/importer threads/importer/* adapters events"},
 
 	// L4: the doors. Of adapters they map value types only.
-	{"api/codexschema", "."}, // judges frames in tests
+	{"api/codexschema", ". adapters/adaptertest/clis"}, // judges frames in tests
 	{"api", ". api/protocol api/jsonrpc threads threads/transcript threads/compaction threads/fault events adapters web"},
 
 	// L5: wiring and tools.
@@ -84,7 +85,7 @@ var confined = []struct {
 	{"github.com/go-chi/chi/v5", "", "api", "routes are the business of the doors"},
 	{"github.com/alecthomas/kong", "", "cmd/plimsoll", "the command line is"},
 	{"github.com/BurntSushi/toml", "", "cmd/plimsoll", "so is the configuration"},
-	{"os/exec", "", "adapters/kit/proc threads/hooks cmd/plimsoll api/codexschema bench/*", "children get a process group, a limit and an environment there"},
+	{"os/exec", "", "adapters/kit/proc threads/hooks cmd/plimsoll api/codexschema adapters/adaptertest/clis bench/*", "children get a process group, a limit and an environment there"},
 	{
 		"net/http", "Get Post PostForm Head Client DefaultClient Transport DefaultTransport NewRequest NewRequestWithContext",
 		"adapters/kit/httpx cmd/plimsoll bench/*", "requests get timeouts and redaction there",
@@ -100,7 +101,7 @@ var testOnly = []string{
 }
 
 // suites are packages that exist for tests.
-var suites = []string{"adapters/adaptertest", "events/journaltest", "api/codexschema", "bench/*"}
+var suites = []string{"adapters/adaptertest", "adapters/adaptertest/clis", "events/journaltest", "api/codexschema", "bench/*"}
 
 // pkg is what the checks know of a package: its imports and the names it uses of
 // each.
