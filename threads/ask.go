@@ -147,7 +147,7 @@ func (a *actor) tellAskers(ps []Payload) {
 		if !ok || len(a.asking[r.RequestID]) == 0 {
 			continue
 		}
-		out := reply{err: fault.New(fault.Cancelled, "request %s was cancelled: its turn is over", r.RequestID)}
+		out := reply{err: errOver(r.TurnID)}
 		if g, ok := a.state.givenTo(func(q Request) bool { return q.ID == r.RequestID }); ok {
 			out = reply{value: g}
 		}

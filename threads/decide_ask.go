@@ -1,6 +1,7 @@
 package threads
 
 import (
+	"context"
 	"slices"
 	"strconv"
 	"strings"
@@ -145,7 +146,7 @@ type given struct {
 
 func (c askQuestion) decide(s *state, env env) (decision, error) {
 	if s.Active == "" || s.Active != c.request.TurnID || s.Stopping {
-		return decision{}, fault.New(fault.Cancelled, "turn %s is over", c.request.TurnID)
+		return decision{}, errOver(c.request.TurnID)
 	}
 	if g, ok := s.givenTo(c.request.same); ok {
 		return decision{answer: func(*state) any { return g }}, nil
@@ -166,6 +167,12 @@ func (c askQuestion) decide(s *state, env env) (decision, error) {
 		payloads: c.opening(s, env, r),
 		answer:   func(*state) any { return r.ID },
 	}, nil
+}
+
+// errOver tells a session that its turn was ended. It is context.Canceled, as the
+// end of a turn that was stopped must be.
+func errOver(turn transcript.TurnID) error {
+	return fault.Wrap(fault.Cancelled, context.Canceled, "turn %s is over", turn)
 }
 
 // givenTo returns the answer that a question of this turn got.

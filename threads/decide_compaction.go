@@ -62,7 +62,7 @@ type stepBoundary struct{ turn transcript.TurnID }
 
 func (c stepBoundary) decide(s *state, env env) (decision, error) {
 	if s.Active != c.turn || s.Stopping {
-		return decision{}, fault.New(fault.Cancelled, "turn %s is over", c.turn)
+		return decision{}, errOver(c.turn)
 	}
 	r := s.running()
 	if r == nil {
