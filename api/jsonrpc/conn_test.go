@@ -314,6 +314,48 @@ func TestTheFirstInitializedIsNeverDropped(t *testing.T) {
 	})
 }
 
+func TestNotificationsOfAllLanesTogetherAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		open := make(chan struct{})
+		p := connectPipe(t, &script{
+			lane: func(m string, _ json.RawMessage) string { return m },
+			note: func(context.Context, string, json.RawMessage) { <-open },
+		}, Options{})
+		for i := range 1000 {
+			p.send(`{"method":"lane %d"}`, i)
+		}
+		synctest.Wait()
+		if s := p.conn.Stats(); s.Dropped != 1000-8-256 {
+			t.Errorf("%+v", s)
+		}
+		close(open)
+		p.alive()
+		if err := p.hangUp(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestTheFirstOfTwoAnswersCountsAlsoWhileItWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		requests := make(chan *Request, 1)
+		p := connectPipe(t, &script{req: func(_ context.Context, r *Request) { requests <- r }}, Options{QueueFrames: 1})
+		if err := p.conn.Send(t.Context(), []byte(`"in the way"`)); err != nil {
+			t.Fatal(err)
+		}
+		p.send(`{"id":1,"method":"m"}`)
+		r := <-requests
+		go r.Reply("first")
+		synctest.Wait()
+		r.Reply("second")
+		p.want(`"in the way"`)
+		p.want(`{"id":1,"result":"first"}`)
+		if err := p.hangUp(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 func TestResponsesAreHeardWhileEverythingElseIsStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answered := make(chan struct{})

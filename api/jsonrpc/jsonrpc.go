@@ -7,18 +7,34 @@
 //
 // Guarantees:
 //
-//   - Nothing that a client sends ends the connection but a frame of more than
-//     MaxFrame. What is no JSON is answered with -32700 and a null id; what is JSON
-//     and no message, with -32600 if it has an id, else it is counted and dropped.
+//   - Nothing that a client says ends the connection but a WebSocket frame of more
+//     than MaxFrame, with status 1009; a longer line is passed over and answered as
+//     what is no JSON. What is no JSON in UTF-8 is answered with -32700 and a null
+//     id. What is JSON and no message is answered with -32600 if it has an id, which
+//     is a string or a number of any kind; else, as a batch or a null id, it is
+//     counted and dropped, as codex does.
+//   - Each request is answered once, also one of several with the same id, and one
+//     whose handler panics: with -32603.
 //   - Requests of one lane are handled one after the other, in the order of their
-//     coming. Lanes do not wait for each other. What is more than may wait is
-//     answered at once with -32001.
+//     coming. Lanes do not wait for each other. Of one lane 64 may wait, of all
+//     together 256 may be unanswered, 32 MiB large; one more is answered at once
+//     with -32001.
+//   - Notifications have their place in the lanes and room of their own, as much as
+//     requests. One more is counted and dropped, but never the first "initialized".
 //   - Reading never waits for a handler, so a response to a request of the server
-//     is always heard.
+//     is always heard. It does wait for a client that has to be told of thousands of
+//     errors and does not read.
 //   - What is sent is delivered whole and in the order of the Send calls, replies
 //     included. A slow client slows down those who send to it, and nobody else:
-//     the queue is bounded, in frames and in bytes. A client that takes nothing for
-//     WriteTimeout is closed.
+//     the queue is bounded, in frames and in bytes. A client that takes not a byte
+//     for WriteTimeout is closed with 1013, as far as it can still be told.
+//   - A WebSocket that leaves two pings unanswered, while it neither says nor takes
+//     anything, is closed. Binary frames are passed over and counted. Nothing is
+//     compressed.
+//   - An idle connection has two goroutines beside that of Serve, no buffers for
+//     writing and 1 KiB for reading.
+//
+// Limits are those of Options; the numbers are what its zero value stands for.
 package jsonrpc
 
 import (
@@ -33,8 +49,10 @@ const MaxFrame = 16 << 20
 // other; Close by any, and makes both return.
 type Transport interface {
 	// Read returns the next frame, which is valid until the next call, or why there
-	// is none: io.EOF if the client ended the connection in order.
+	// is none: an error that is io.EOF if the other end ended the connection in
+	// order.
 	Read() ([]byte, error)
+	// Write does not keep the frame.
 	Write(frame []byte) error
 	// Close ends the connection with a WebSocket status and a reason that fits into
 	// a close frame; other transports have no use for them.

@@ -3,11 +3,15 @@ package jsonrpc
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/iotest"
 
@@ -87,6 +91,73 @@ func TestALineOfAnySizeDoesNotEndTheConnection(t *testing.T) {
 		if c.ends != "" && !strings.Contains(got, `{"id":2,"result":2}`) {
 			t.Errorf("%d bytes and %q: not alive: %.200s", c.size, c.ends, got)
 		}
+	}
+}
+
+var exes = bytes.Repeat([]byte("x"), 64<<10)
+
+// An endless reader is one long line, and then a request.
+type endless struct{ left int }
+
+func (e *endless) Read(p []byte) (int, error) {
+	const last = "\n" + `{"id":1,"method":"m"}`
+	if e.left == 0 {
+		return 0, io.EOF
+	}
+	n := min(len(p), e.left)
+	for done := 0; done < n; {
+		done += copy(p[done:n], exes)
+	}
+	if e.left -= n; e.left == 0 {
+		copy(p[n-len(last):], last)
+	}
+	return n, nil
+}
+
+func TestALongLineIsNotKept(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	got := over(t, &endless{left: 12*MaxFrame - 100}, &script{})
+	runtime.ReadMemStats(&after)
+	if taken := after.TotalAlloc - before.TotalAlloc; taken > 8*MaxFrame {
+		t.Errorf("%d MiB", taken>>20)
+	}
+	if strings.Count(got, "\n") != 2 || !strings.Contains(got, `{"id":1,"result":null}`) {
+		t.Error(got)
+	}
+}
+
+func TestWhatTheHandlerGetsIsItsOwn(t *testing.T) {
+	var in strings.Builder
+	var want, got []string
+	var mu sync.Mutex
+	keep := map[string][]byte{}
+	for i := range 100 {
+		n := fmt.Sprint(i)
+		fmt.Fprintf(&in, `{"id":%s,"result":%s}`+"\n"+`{"id":0,"method":"m","params":%s}`+"\n"+`{"method":"m","params":%s}`+"\n", n, n, n, n)
+		want = append(want, n, n, n, n)
+	}
+	note := func(kind string, b []byte) {
+		mu.Lock()
+		defer mu.Unlock()
+		keep[kind+" "+string(b)] = b
+	}
+	over(t, strings.NewReader(in.String()), &script{
+		req:    func(_ context.Context, r *Request) { note("request", r.Params); r.Reply(1) },
+		note:   func(_ context.Context, _ string, params json.RawMessage) { note("notification", params) },
+		answer: func(id, result json.RawMessage, _ *Error) { note("id", id); note("result", result) },
+	})
+	for kind, b := range keep {
+		_, n, _ := strings.Cut(kind, " ")
+		if n != string(b) {
+			t.Fatalf("%s became %s", kind, b)
+		}
+		got = append(got, n)
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("%d of %d", len(got), len(want))
 	}
 }
 

@@ -86,7 +86,7 @@ func (q *queue) put(ctx context.Context, cost usage, frames ...[]byte) error {
 		q.mu.Unlock()
 		return ErrClosed
 	}
-	if len(q.waiting) == 0 && q.used.below(q.bounds) {
+	if q.used.below(q.bounds) { // so nobody waits
 		q.let(cost, frames)
 		q.mu.Unlock()
 		return nil

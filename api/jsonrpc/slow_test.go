@@ -249,6 +249,26 @@ func TestAClientThatAnswersPingsOrSendsLives(t *testing.T) {
 	}
 }
 
+// TestASlowReaderIsNotTakenForDead: its answers to pings wait behind what it reads.
+func TestASlowReaderIsNotTakenForDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, server := Pipe()
+		p := connect(t, client, &pinged{Transport: server}, &script{}, Options{})
+		go func() {
+			for i := 0; p.conn.Send(context.Background(), fmt.Append(nil, i)) == nil; i++ {
+				time.Sleep(time.Second)
+			}
+		}()
+		for i := range 100 {
+			time.Sleep(5 * time.Second)
+			p.want(fmt.Sprint(i))
+		}
+		if err := p.hangUp(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestQueueIsLeftInAnyOrder: who gives up waiting takes nobody's place along.
 func TestQueueIsLeftInAnyOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -87,6 +87,30 @@ func TestAFrameOf16MiBIsReadAndALargerOneCloses(t *testing.T) {
 	}
 }
 
+// TestTooLargeAFrameIsNotReset: a reset could overtake the reason.
+func TestTooLargeAFrameIsNotReset(t *testing.T) {
+	s := listen(t, "unix", scripted(&script{}), Options{})
+	raw := rawClient(t, s)
+	defer raw.Close()
+	header := []byte{0x81, 0xff, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0} // 32 MiB
+	if _, err := raw.Write(header); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	got, err := io.ReadAll(raw)
+	if err != nil || len(got) < 4 || got[0] != 0x88 || binary.BigEndian.Uint16(got[2:]) != StatusTooBig {
+		t.Fatalf("%x, %v", got, err)
+	}
+	for range 100 {
+		if _, err := raw.Write(make([]byte, 4096)); err != nil && time.Since(start) < lingerTime/2 {
+			t.Fatal(err)
+		}
+	}
+	if err := <-s.done; !errors.Is(err, errTooBig) {
+		t.Error(err)
+	}
+}
+
 func TestBinaryFramesAreIgnoredAndCounted(t *testing.T) {
 	s := listen(t, "tcp", scripted(&script{}), Options{})
 	p := s.dial(t)
