@@ -7,9 +7,10 @@ import "github.com/plimsoll-dev/plimsoll/threads/transcript"
 // is started by the server in the commit that makes the question durable, so that
 // no client sees one without the other.
 //
-// A question is asked once per item: asking again, which a session does when it
-// continues a turn that another process began, waits for the same answer, or
-// returns it at once if it was given.
+// A question is asked once: asking the same about the same item again, which a
+// session does when it continues a turn that another process began, waits for the
+// same answer, or returns it at once if it was given in this turn. One that stops
+// waiting (ctx is done) while its turn goes on is taken back.
 type Question interface{ question() }
 
 // CommandApproval asks whether a Command may run.

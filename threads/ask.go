@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
@@ -18,16 +19,28 @@ func (h *host) Ask(ctx context.Context, q adapters.Question) (adapters.Answer, e
 	if err != nil {
 		return adapters.Answer{}, err
 	}
-	v, err := h.a.send(ctx, message{cmd: c})
+	g, err := h.put(ctx, c)
 	if err != nil {
 		return adapters.Answer{}, fmt.Errorf("ask about item %s: %w", c.about.ID, err)
 	}
-	g := v.(given)
 	a := adapters.Answer{Decision: g.answer.Decision, Amendment: g.answer.Amendment, Auto: g.auto, Reason: g.reason}
 	if g.answer.Failed != "" {
 		a.Decision = adapters.Decline
 	}
 	return a, nil
+}
+
+// put asks, and waits. A session that stops waiting while its turn goes on takes
+// its question back.
+func (h *host) put(ctx context.Context, c askQuestion) (given, error) {
+	v, err := h.a.send(ctx, message{cmd: c})
+	if err == nil {
+		return v.(given), nil
+	}
+	if ctx.Err() != nil {
+		h.a.tell(timed(func(a *actor) { a.withdraw(c.request) }))
+	}
+	return given{}, err
 }
 
 // question is the command of a session's question.
@@ -64,14 +77,14 @@ func about(q adapters.Question, it transcript.Item) adapters.Question {
 // declared. The result is committed with the answer.
 func (h *host) callClient(ctx context.Context, call transcript.Item, tool DynamicTool) (transcript.ToolResult, error) {
 	body := call.Body.(transcript.ToolCall)
-	v, err := h.a.send(ctx, message{cmd: askQuestion{about: call, request: Request{
+	g, err := h.put(ctx, askQuestion{about: call, request: Request{
 		Method: AskTool, TurnID: h.turn, ItemID: call.ID,
 		Tool: &ToolQuestion{CallID: body.CallID, Namespace: tool.Namespace, Tool: tool.Name, Arguments: body.Arguments},
-	}}})
+	}})
 	if err != nil {
 		return transcript.ToolResult{}, fmt.Errorf("call client tool %s: %w", body.Name, err)
 	}
-	if it := v.(given).result; it != nil {
+	if it := g.result; it != nil {
 		if result, ok := it.Body.(transcript.ToolResult); ok {
 			return result, nil
 		}
@@ -137,6 +150,21 @@ func (a *actor) ask(c askQuestion, answer chan<- reply) reply {
 	}
 	a.asking[id] = append(a.asking[id], answer)
 	return deferred
+}
+
+// withdraw ends a request that its session does not wait for any more. While the
+// turn ends, or the server does, its end decides about it.
+func (a *actor) withdraw(asked Request) {
+	if a.turn == nil || a.turn.turn != asked.TurnID || a.turn.stopping || a.closing || a.failed != nil {
+		return
+	}
+	i := slices.IndexFunc(a.state.Requests, asked.same)
+	if i < 0 || len(a.asking[a.state.Requests[i].ID]) > 1 {
+		return
+	}
+	if _, err := a.run(withdrawRequest{a.state.Requests[i].ID}); err != nil {
+		a.svc.log.Warn("withdraw request", "thread", a.id, "err", err)
+	}
 }
 
 // tellAskers tells the sessions that wait for a request what came of it, once

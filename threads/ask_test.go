@@ -572,6 +572,76 @@ turn/completed interrupted`)
 	}
 }
 
+func TestAQuestionThatIsTakenBackIsCancelledAndTheTurnGoesOn(t *testing.T) {
+	takeBack := make(chan struct{})
+	b := directedBench(t, &director{run: func(ctx context.Context, in adapters.TurnInput, h adapters.Host) (adapters.End, error) {
+		asking, cancel := context.WithCancel(ctx)
+		go func() {
+			<-takeBack
+			cancel()
+		}()
+		if _, _, err := askCommand(asking, in, h, "make"); err == nil {
+			t.Error("a question that was taken back got an answer")
+		}
+		end, _, err := askCommand(ctx, in, h, "make test")
+		return end, err
+	}})
+	id := b.create()
+	ack := b.start(id, "build")
+	first := b.pending(id, 1)[0]
+	close(takeBack)
+	b.await(id, func(p threads.Payload) bool {
+		r, ok := p.(threads.RequestResolved)
+		return ok && r.Outcome == threads.RequestCancelled
+	})
+	wantTooLate(t, b.svc.Answer(t.Context(), id, first.ID, threads.RequestAnswer{Decision: adapters.Accept}, ""),
+		threads.AlreadyResolved{Kind: "alreadyResolved", RequestID: first.ID, Outcome: threads.RequestCancelled})
+	for {
+		waits := b.pending(id, 1)
+		if waits[0].ID != first.ID {
+			b.answer(id, waits[0].ID, adapters.Accept)
+			break
+		}
+	}
+	b.await(id, ended(ack.Turn.ID))
+	wantLog(t, b.from(id, "serverRequest/resolved"), `
+serverRequest/resolved cancelled
+thread/status/changed active
+thread/status/changed active waitingOnApproval
+item/started command
+serverRequest/created item/commandExecution/requestApproval
+serverRequest/resolved answered accept
+thread/status/changed active
+item/completed command "make test\ndone"
+item/completed command "make\n"
+thread/status/changed idle
+turn/completed completed`)
+}
+
+func TestWhoJoinsLateSeesWhatWaits(t *testing.T) {
+	b, id := asking(t)
+	ack := b.start(id, "build")
+	b.request().calls(t, [3]string{"c1", "run", `{"command":"make"}`})
+	want := b.pending(id, 1)
+	joined, err := b.svc.Join(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, joined.Requests); diff != "" {
+		t.Errorf("requests of who joins late (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]threads.StatusFlag{threads.WaitingOnApproval}, joined.Thread.Flags); diff != "" {
+		t.Errorf("flags (-want +got):\n%s", diff)
+	}
+	list, err := b.svc.ListThreads(t.Context(), threads.PageQuery{})
+	if err != nil || len(list.Threads[0].Flags) != 1 {
+		t.Errorf("the list does not show that the thread waits: %+v, %v", list.Threads, err)
+	}
+	b.answer(id, want[0].ID, adapters.Accept)
+	b.request().answer(t, "built")
+	b.await(id, ended(ack.Turn.ID))
+}
+
 func TestNobodyHasToBeThereForAnApprovalToWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, id := asking(t, func(c *threads.Config) { c.IdleAfter = time.Minute })

@@ -273,18 +273,36 @@ func (c answerRequest) decide(s *state, env env) (decision, error) {
 	told := c.answer
 	told.Output = nil
 	ps := []Payload{RequestResolved{RequestID: c.id, TurnID: r.TurnID, Outcome: RequestAnswered, Answer: &told, By: c.by}}
-	rest := slices.DeleteFunc(slices.Clone(s.Requests), func(q Request) bool { return q.ID == c.id })
 	if c.answer.Decision == adapters.Cancel {
 		ps = append(ps, StatusChanged{Status: StatusActive, Stopping: true})
 		return decision{payloads: ps, effects: []effect{stopTurn{}}}, nil
 	}
-	if r.approval() && waiting(rest) == nil {
-		ps = append(ps, StatusChanged{Status: StatusActive})
-	}
+	ps = append(ps, s.unflag(*r)...)
 	if r.Method == AskTool {
 		ps = append(ps, c.result(s, env, *r)...)
 	}
 	return decision{payloads: ps}, nil
+}
+
+// unflag tells that nothing waits for a decision once r is resolved.
+func (s *state) unflag(r Request) []Payload {
+	rest := slices.DeleteFunc(slices.Clone(s.Requests), func(q Request) bool { return q.ID == r.ID })
+	if !r.approval() || waiting(rest) != nil {
+		return nil
+	}
+	return []Payload{StatusChanged{Status: StatusActive}}
+}
+
+// withdrawRequest is a session that does not wait for its answer any more.
+type withdrawRequest struct{ id RequestID }
+
+func (c withdrawRequest) decide(s *state, _ env) (decision, error) {
+	r := s.request(c.id)
+	if r == nil || s.Stopping {
+		return decision{}, nil
+	}
+	resolved := RequestResolved{RequestID: r.ID, TurnID: r.TurnID, Outcome: RequestCancelled}
+	return decision{payloads: append([]Payload{resolved}, s.unflag(*r)...)}, nil
 }
 
 // result is the item that an answered tool call gets.
@@ -313,7 +331,7 @@ func lateAnswer(r AlreadyResolved) error {
 	what := "was answered already"
 	switch {
 	case r.Outcome == RequestCancelled:
-		what = "is not asked any more: its turn was ended"
+		what = "is not asked any more: its turn ended, or went on without it"
 	case r.By != "":
 		what = "was answered already by " + strings.ToValidUTF8(r.By, "?")
 	}
