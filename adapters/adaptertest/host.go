@@ -22,6 +22,8 @@ type Host struct {
 	// OnTool answers calls; the default echoes the arguments. It is called from
 	// the session's goroutine, without a lock.
 	OnTool func(ctx context.Context, call transcript.ToolCall) (transcript.ToolResult, error)
+	// OwnIDs says that the session brings ids of items along, as runtimes do.
+	OwnIDs bool
 	// OnAsk answers questions; without it they are declined. It is called from the
 	// session's goroutine, without a lock. After an answer that cancels, the host
 	// interrupts the turn, as the server does.

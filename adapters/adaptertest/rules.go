@@ -34,8 +34,6 @@ func textOf(b transcript.Body) (text string, grows bool) {
 		return b.Text, true
 	case transcript.Reasoning:
 		return b.Text, true
-	case transcript.Command:
-		return b.Output, true
 	}
 	return "", false
 }
@@ -162,7 +160,7 @@ func (h *Host) checkNew(it transcript.Item) bool {
 	case it.Body == nil:
 		h.r.Errorf("item %s has no body", it.ID)
 		return false
-	case !known || used:
+	case used || !known && !h.OwnIDs:
 		h.r.Errorf("item id %q was not handed out by the host or was used before", it.ID)
 		return false
 	case it.Turn != h.turn:

@@ -1,0 +1,189 @@
+package fake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/plimsoll-dev/plimsoll/adapters"
+	"github.com/plimsoll-dev/plimsoll/threads/fault"
+	"github.com/plimsoll-dev/plimsoll/threads/transcript"
+)
+
+// session is one thread's conversation.
+type session struct {
+	script  *Script
+	cwd     string
+	tools   []adapters.ToolSpec
+	steered chan struct{} // has one token if the user steered since the last look
+
+	mu   sync.Mutex // guards what follows
+	said []string   // what the user steered with
+	stop context.CancelCauseFunc
+}
+
+var errInterrupted = fmt.Errorf("interrupted: %w", context.Canceled)
+
+// NativeID implements adapters.Session.
+func (s *session) NativeID() string { return "fake" }
+
+// Base implements adapters.Session.
+func (s *session) Base() adapters.Base { return adapters.Base{System: "A script.", Tools: s.tools} }
+
+// Close implements adapters.Session.
+func (s *session) Close() error { return s.Interrupt(context.Background()) }
+
+// Steer implements adapters.Session.
+func (s *session) Steer(_ context.Context, input []transcript.Part) error {
+	s.mu.Lock()
+	s.said = append(s.said, transcript.PartsText(input))
+	s.mu.Unlock()
+	select {
+	case s.steered <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// Interrupt implements adapters.Session.
+func (s *session) Interrupt(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stop != nil {
+		s.stop(errInterrupted)
+	}
+	return nil
+}
+
+// Compaction implements adapters.Session.
+func (s *session) Compaction() adapters.Ability {
+	if c := s.script.compact; c.how == "none" {
+		return adapters.Ability{Refusal: &adapters.Refusal{Code: "nativeUnsupported", Reason: c.reason, Remedy: "use route local"}}
+	}
+	return adapters.Ability{Native: &adapters.Native{Form: "fake"}}
+}
+
+// Compact implements adapters.Session.
+func (s *session) Compact(ctx context.Context, _ transcript.CompactionID, _ adapters.Host) (adapters.NativeResult, error) {
+	switch c := s.script.compact; c.how {
+	case "fail":
+		return adapters.NativeResult{}, fault.New(fault.Unavailable, "%s", c.reason)
+	case "hang":
+		<-ctx.Done()
+		return adapters.NativeResult{}, context.Cause(ctx)
+	}
+	return adapters.NativeResult{Form: "fake"}, nil
+}
+
+// Run implements adapters.Session.
+func (s *session) Run(ctx context.Context, in adapters.TurnInput, host adapters.Host) (adapters.End, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s.mu.Lock()
+	s.stop, s.said = cancel, nil
+	s.mu.Unlock()
+	seen, err := host.Context(ctx)
+	if err != nil {
+		return adapters.End{}, err
+	}
+	input, done := asked(seen, in.Turn)
+	if !in.Continue {
+		input = transcript.PartsText(in.Input)
+	}
+	steps, ok := s.script.stepsFor(input)
+	if !ok {
+		return adapters.End{}, fault.New(fault.Invalid, "the script has no turn for this input")
+	}
+	p := &play{session: s, ctx: ctx, host: host, turn: in.Turn, done: done}
+	for n, st := range steps {
+		if err := p.step(n, st); err != nil {
+			return adapters.End{}, errors.Join(err, context.Cause(ctx))
+		}
+	}
+	for s.hasSteered() { // it is read, as the contract asks
+		if _, err := host.Context(ctx); err != nil {
+			return adapters.End{}, err
+		}
+	}
+	return adapters.End{Updates: p.last, Stop: adapters.StopEnd}, nil
+}
+
+// asked returns the first thing that the user said in a turn, and the items of it
+// that are complete.
+func asked(c adapters.Context, turn transcript.TurnID) (string, map[transcript.ItemID]bool) {
+	input, said := "", false
+	done := map[transcript.ItemID]bool{}
+	answered := map[transcript.CallID]bool{}
+	for _, e := range c.Entries {
+		if r, ok := e.Item.Body.(transcript.ToolResult); ok {
+			answered[r.CallID] = true
+		}
+	}
+	for _, e := range c.Entries {
+		if e.Item.Turn != turn {
+			continue
+		}
+		switch b := e.Item.Body.(type) {
+		case transcript.UserMessage:
+			if !said {
+				input, said = transcript.Text(b), true
+			}
+		case transcript.ToolCall:
+			done[e.Item.ID] = answered[b.CallID]
+		default:
+			done[e.Item.ID] = !e.Item.CompletedAt.IsZero()
+		}
+	}
+	return input, done
+}
+
+func (s *session) hasSteered() bool {
+	select {
+	case <-s.steered:
+		return true
+	default:
+		return false
+	}
+}
+
+// lastSteer is what the user steered with last.
+func (s *session) lastSteer() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.said) == 0 {
+		return ""
+	}
+	return s.said[len(s.said)-1]
+}
+
+// wait lets time pass.
+func wait(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// words cuts a text into what is streamed at once: a word with the blank before it.
+func words(text string) []string {
+	var out []string
+	for text != "" {
+		n := strings.IndexByte(text[1:], ' ') + 1
+		if n == 0 {
+			n = len(text)
+		}
+		out = append(out, text[:n])
+		text = text[n:]
+	}
+	return out
+}
