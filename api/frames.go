@@ -12,8 +12,8 @@ type frames struct {
 	encode func(events.Event) ([]byte, error)
 
 	mu   sync.Mutex // guards the fields below; never held while encoding
-	byAt map[int64]*entry
-	ring [keptFrames]int64 // positions in the order of their coming
+	byAt map[spot]*entry
+	ring [keptFrames]spot // places in the order of their coming
 	next int
 }
 
@@ -24,6 +24,13 @@ const keptFrames = 64
 // maxKeptFrame is the largest frame that is kept for others.
 const maxKeptFrame = 64 << 10
 
+// A spot is where an event is. Its position among all threads would not do: there
+// are two journals.
+type spot struct {
+	thread string
+	seq    int64
+}
+
 type entry struct {
 	once sync.Once
 	data []byte
@@ -31,7 +38,7 @@ type entry struct {
 }
 
 func newFrames(encode func(events.Event) ([]byte, error)) *frames {
-	return &frames{encode: encode, byAt: map[int64]*entry{}}
+	return &frames{encode: encode, byAt: map[spot]*entry{}}
 }
 
 // of returns the frame of an event.
@@ -39,20 +46,20 @@ func (f *frames) of(e events.Event) ([]byte, error) {
 	if len(e.Data) > maxKeptFrame {
 		return f.encode(e)
 	}
-	en := f.entry(e.Pos)
+	en := f.entry(spot{e.Thread, e.Seq})
 	en.once.Do(func() { en.data, en.err = f.encode(e) })
 	return en.data, en.err
 }
 
-func (f *frames) entry(pos int64) *entry {
+func (f *frames) entry(at spot) *entry {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if en, ok := f.byAt[pos]; ok {
+	if en, ok := f.byAt[at]; ok {
 		return en
 	}
-	delete(f.byAt, f.ring[f.next]) // positions begin at 1: an unused slot deletes nothing
+	delete(f.byAt, f.ring[f.next]) // a thread has a name: an unused slot deletes nothing
 	en := &entry{}
-	f.byAt[pos], f.ring[f.next] = en, pos
+	f.byAt[at], f.ring[f.next] = en, at
 	f.next = (f.next + 1) % keptFrames
 	return en
 }

@@ -142,17 +142,19 @@ func TestAnEventIsEncodedOnceForAllItsFollowers(t *testing.T) {
 	var calls atomic.Int64
 	f := newFrames(func(e events.Event) ([]byte, error) {
 		calls.Add(1)
-		if e.Seq == 13 {
+		if e.Type == "broken" {
 			return nil, errors.New("unreadable")
 		}
-		return []byte(strconv.FormatInt(e.Pos, 10)), nil
+		return []byte(e.Thread + strconv.FormatInt(e.Seq, 10)), nil
 	})
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
-			for pos := int64(1); pos <= 1000; pos++ {
-				if b, err := f.of(events.Event{Pos: pos}); err != nil || string(b) != strconv.FormatInt(pos, 10) {
-					t.Errorf("frame of %d: %s %v", pos, b, err)
+			for seq := int64(1); seq <= 1000; seq++ {
+				for _, thread := range []string{"a", "b"} { // of two journals: their positions are the same
+					if b, err := f.of(events.Event{Thread: thread, Pos: seq, Seq: seq}); err != nil || string(b) != thread+strconv.FormatInt(seq, 10) {
+						t.Errorf("frame of %s %d: %s %v", thread, seq, b, err)
+					}
 				}
 			}
 		})
@@ -163,20 +165,20 @@ func TestAnEventIsEncodedOnceForAllItsFollowers(t *testing.T) {
 	}
 	calls.Store(0)
 	for range 20 {
-		if _, err := f.of(events.Event{Pos: 1001, Seq: 13}); err == nil {
+		if _, err := f.of(events.Event{Thread: "a", Seq: 1001, Type: "broken"}); err == nil {
 			t.Error("no error")
 		}
 	}
 	if n := calls.Load(); n != 1 {
 		t.Errorf("encoded %d times", n)
 	}
-	big := events.Event{Pos: 2000, Data: make([]byte, maxKeptFrame+1)}
+	big := events.Event{Thread: "a", Seq: 2000, Data: make([]byte, maxKeptFrame+1)}
 	for range 2 {
 		if _, err := f.of(big); err != nil {
 			t.Error(err)
 		}
 	}
-	if _, kept := f.byAt[2000]; kept {
+	if _, kept := f.byAt[spot{"a", 2000}]; kept {
 		t.Error("a large frame is kept")
 	}
 }
