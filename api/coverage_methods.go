@@ -45,7 +45,7 @@ var coverages = []Coverage{
 	{"rollout/compress", Refused, "threads are no rollout files", true},
 	{"thread/unarchive", Served, "", false},
 	{"thread/compact/start", Served, "answers with `compactionId` and the record; during a turn it waits for the next step boundary and aborts nothing", false},
-	{"thread/shellCommand", Emptily, "acknowledged, since an error ends the codex TUI, and not run: a `warning` says so", false},
+	{"thread/shellCommand", Emptily, "acknowledged, since an error ends the codex TUI, and not run: a failed turn says so, or, while another turn runs, a `warning`", false},
 	{"thread/approveGuardianDeniedAction", Refused, "there is no guardian", false},
 	{"thread/backgroundTerminals/clean", Refused, "there are no terminals", true},
 	{"thread/backgroundTerminals/list", Emptily, "there are no terminals", true},

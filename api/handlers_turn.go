@@ -132,9 +132,9 @@ func (s *Server) queueDelete(ctx context.Context, p *QueueDeleteParams) (*QueueD
 	return &QueueDeleteResult{deleted}, err
 }
 
-// shellCommand runs nothing and says so: commands of people are run by their own
-// shells, and an error would end the codex TUI.
+// shellCommand runs nothing and says so by a turn that fails: commands of people
+// are run by their own shells, and an error would end the codex TUI.
 func (s *Server) shellCommand(ctx context.Context, p *ShellCommandParams) (*Empty, error) {
 	id := transcript.ThreadID(p.ThreadID)
-	return &Empty{}, s.service(id).Warn(ctx, id, "the command was not run: this server runs no commands of its clients; use a shell of your own")
+	return &Empty{}, s.service(id).RefuseTurn(ctx, id, "the command was not run: this server runs no commands of its clients; use a shell of your own")
 }

@@ -472,8 +472,8 @@ func TestAPersonsCommandIsNotRunAndSaidSo(t *testing.T) {
 	if _, problem := rpcCall[Empty](d, "thread/shellCommand", `{"threadId":"`+id+`","command":"ls"}`); problem != nil {
 		t.Fatal(problem)
 	}
-	if w := awaitEvent[threads.WarningRaised](d, id); !strings.Contains(w.Message, "was not run") {
-		t.Error(w.Message)
+	if c := awaitEvent[threads.TurnCompleted](d, id); c.Turn.Status != transcript.TurnFailed || !strings.Contains(c.Turn.Error.Message, "was not run") {
+		t.Errorf("%+v", c.Turn)
 	}
 }
 
