@@ -73,13 +73,19 @@ func (c *calls) answering(n uint64) *call {
 	return cl
 }
 
+func (c *calls) get(n uint64) *call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.byNumber[n]
+}
+
 // take removes a call.
-func (c *calls) take(n uint64) *call {
+func (c *calls) take(n uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	cl := c.byNumber[n]
 	if cl == nil {
-		return nil
+		return
 	}
 	c.bytes -= cl.size
 	delete(c.byNumber, n)
@@ -90,7 +96,6 @@ func (c *calls) take(n uint64) *call {
 			c.onEmpty = nil
 		}
 	}
-	return cl
 }
 
 // hold counts the bytes of a notification, if there is room for them.

@@ -221,14 +221,20 @@ func (c *Conn) write() {
 			return
 		}
 		if err := c.writeAll(frames, ping); err != nil {
-			if c.ended.Load() { // as is to be expected
-				c.out.discard()
-				continue
-			}
-			c.end(StatusGoingAway, "", fmt.Errorf("write to the client: %w", err), 0)
 			c.out.discard()
+			c.unwritable(err)
 		}
 	}
+}
+
+// unwritable ends the connection because of err, unless the reader finds out that
+// the client has ended it in order: what that said before is still to be read.
+func (c *Conn) unwritable(err error) {
+	time.AfterFunc(closeTime, func() {
+		if !c.ended.Load() {
+			c.end(StatusGoingAway, "", fmt.Errorf("write to the client: %w", err), 0)
+		}
+	})
 }
 
 // stall is called when the client has taken nothing for too long.

@@ -84,6 +84,34 @@ func TestWhatWasReadIsHandledAfterAnEndInOrder(t *testing.T) {
 	})
 }
 
+// TestAWriteThatFailsDoesNotHideAnEndInOrder: it may be noticed first.
+func TestAWriteThatFailsDoesNotHideAnEndInOrder(t *testing.T) {
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			handled := 0
+			p := connectPipe(t, &script{req: func(ctx context.Context, r *Request) {
+				select {
+				case <-time.After(time.Second):
+					handled++
+				case <-ctx.Done():
+				}
+			}}, Options{})
+			for i := range 3 {
+				p.send(`{"id":%d,"method":"m"}`, i)
+			}
+			if err := p.conn.Send(t.Context(), []byte(`"being written"`)); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			_ = p.Close(StatusNormal, "")
+			if err := <-p.done; err != nil || handled != 3 {
+				t.Errorf("%d handled, %v", handled, err)
+			}
+			p.stop()
+		})
+	}
+}
+
 func TestHandlersAreGivenUpSomeTimeAfterAnEndInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := connectPipe(t, &script{req: func(ctx context.Context, r *Request) { <-ctx.Done() }}, Options{})

@@ -72,7 +72,7 @@ func (q *queue) begin(write func()) {
 func (q *queue) pingNow() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.shut {
+	if !q.shut && !q.nowhere {
 		q.ping = true
 		q.signal()
 	}

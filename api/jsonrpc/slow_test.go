@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -254,11 +255,13 @@ func TestASlowReaderIsNotTakenForDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server := Pipe()
 		p := connect(t, client, &pinged{Transport: server}, &script{}, Options{})
-		go func() {
+		var sending sync.WaitGroup
+		defer sending.Wait()
+		sending.Go(func() {
 			for i := 0; p.conn.Send(context.Background(), fmt.Append(nil, i)) == nil; i++ {
 				time.Sleep(time.Second)
 			}
-		}()
+		})
 		for i := range 100 {
 			time.Sleep(5 * time.Second)
 			p.want(fmt.Sprint(i))

@@ -252,10 +252,11 @@ func (s *stream) WriteObject(v any) error {
 	if err != nil {
 		return err
 	}
-	cl := s.take(n)
+	cl := s.get(n)
 	if cl == nil {
 		return errors.New("answer to no request")
 	}
+	defer s.take(n) // when it is queued: then nobody waits for it any more
 	out := make([]byte, 0, len(`{"id":,"result":}`)+len(cl.id)+len(rest)+len(cl.result))
 	out = append(append(out, `{"id":`...), cl.id...)
 	if cl.result != nil {
