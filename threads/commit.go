@@ -197,11 +197,18 @@ func (a *actor) listing(payloads []Payload, now time.Time) Thread {
 	}
 	t := a.state.view(a.window)
 	t.UpdatedAt = now
-	added := map[transcript.ItemID]bool{}
+	estimated := t.Occupancy.Source == transcript.Ruler && a.state.Usage.Source == ""
+	sizes := map[transcript.ItemID]int{} // in the context, of items of this commit
 	count := func(it transcript.Item) {
-		if _, known := a.state.itemAt[it.ID]; !known && !added[it.ID] {
-			added[it.ID] = true
+		was, known := sizes[it.ID]
+		if at, old := a.state.itemAt[it.ID]; !known && old {
+			was = sizeInContext(a.state.Transcript.Items[at])
+		} else if !known {
 			t.Items++
+		}
+		sizes[it.ID] = sizeInContext(it)
+		if estimated {
+			t.Occupancy.Context += sizes[it.ID] - was
 		}
 		if u, ok := it.Body.(transcript.UserMessage); ok && t.Preview == "" {
 			t.Preview = preview(transcript.Text(u))
@@ -216,11 +223,21 @@ func (a *actor) listing(payloads []Payload, now time.Time) Thread {
 			count(p.Item)
 		case ThreadReverted:
 			a.state.without(p.BeforeTurn).describe(&t)
+		case UsageUpdated:
+			estimated = estimated && p.Source == ""
 		default: // adds no item and takes none
 		}
 	}
 	t.Occupancy.Window = a.svc.window(t.Settings)
 	return t
+}
+
+// sizeInContext is what an item weighs in a context.
+func sizeInContext(it transcript.Item) int {
+	if !transcript.InContext(it) {
+		return 0
+	}
+	return transcript.Tokens(it.Body)
 }
 
 // describe changes what a listing shows of the thread, but for its items.
@@ -243,6 +260,9 @@ func (t *Thread) describe(p Payload) {
 	case TurnStarted:
 		t.Turns++
 	case UsageUpdated:
+		if p.Source == "" {
+			return // of no size
+		}
 		t.Occupancy.Context, t.Occupancy.Base, t.Occupancy.Source = p.Context, p.Base, p.Source
 	case CompactionUpdated:
 		if p.Boundary != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/plimsoll-dev/plimsoll/adapters"
 	"github.com/plimsoll-dev/plimsoll/threads"
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
@@ -64,6 +65,12 @@ var steps = map[string]func(*life){
 	},
 	"failed turn": func(l *life) {
 		ack, r := l.asks(threads.SettingsPatch{})
+		r.fail <- errScripted
+		l.await(l.id, ended(ack.Turn.ID))
+	},
+	"turn that breaks off": func(l *life) {
+		ack, r := l.asks(threads.SettingsPatch{})
+		r.send(l.t, adapters.MessageText{Text: big("c", 200)}, adapters.MessageText{})
 		r.fail <- errScripted
 		l.await(l.id, ended(ack.Turn.ID))
 	},
@@ -155,7 +162,7 @@ func TestThreadIsTheSameAfterWhateverHappened(t *testing.T) {
 		b := newBench(t)
 		l := &life{bench: b, rt: rt, id: b.create(), before: map[transcript.TurnID]string{}}
 		names := []string{
-			"turn", "turn too", "failed turn", "interrupted turn", "compaction", "injection", "revert", "fork", "name", "settings",
+			"turn", "turn too", "failed turn", "turn that breaks off", "interrupted turn", "compaction", "injection", "revert", "fork", "name", "settings",
 			"metadata", "archive", "restart", "unload",
 		}
 		if len(names) != len(steps) {

@@ -135,3 +135,27 @@ func BenchmarkResumeOfALongThread(b *testing.B) {
 		}
 	})
 }
+
+func BenchmarkForkAndRevertOfALongThread(b *testing.B) {
+	svc, _, id := loadLong(b)
+	b.Run("fork", func(b *testing.B) {
+		for b.Loop() {
+			r, err := svc.Fork(b.Context(), threads.ForkParams{Thread: id, LastTurn: "turn-24998"})
+			if err != nil || r.Thread.Items != 49_998 {
+				b.Fatalf("%d items, %v", r.Thread.Items, err)
+			}
+			b.StopTimer()
+			if err := svc.DeleteThread(b.Context(), r.Thread.ID); err != nil {
+				b.Fatal(err)
+			}
+			b.StartTimer()
+		}
+	})
+	b.Run("revert", func(b *testing.B) {
+		for i := 24_999; b.Loop(); i-- {
+			if _, err := svc.Revert(b.Context(), id, transcript.TurnID(fmt.Sprint("turn-", i))); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
