@@ -192,6 +192,8 @@ func (c *Conn) linger() {
 		select {
 		case <-c.out.gone:
 			cancel()
+		case <-c.out.lost:
+			cancel()
 		case <-ctx.Done():
 		}
 	}()

@@ -47,3 +47,19 @@ func TestLingeringEndsWhenNobodyCanBeTold(t *testing.T) {
 		}
 	})
 }
+
+func TestLingeringEndsWhenTheOutputIsBroken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var conn *Conn
+		tr := Lingering(Lines(strings.NewReader(""), &scribbler{err: errors.New("broken pipe")}, func() error { return nil }), func(ctx context.Context) {
+			if err := conn.Send(context.Background(), []byte(`1`)); err != nil {
+				t.Error(err)
+			}
+			<-ctx.Done()
+		})
+		conn = NewConn(tr, Options{})
+		if err := conn.Serve(t.Context(), &script{}); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -16,6 +16,7 @@ import (
 type queue struct {
 	bounds usage
 	gone   chan struct{} // closed when nothing more is let in
+	lost   chan struct{} // closed when nothing more is written, as it cannot be
 
 	mu      sync.Mutex // guards what follows; nobody waits while holding it
 	frames  []frame
@@ -55,7 +56,7 @@ type ticket struct {
 var forced = usage{frames: 4096, bytes: 1 << 20}
 
 func newQueue(bounds usage) *queue {
-	return &queue{bounds: bounds, gone: make(chan struct{})}
+	return &queue{bounds: bounds, gone: make(chan struct{}), lost: make(chan struct{})}
 }
 
 // begin sets what starts the writer. Nothing is written before.
@@ -230,7 +231,10 @@ func (q *queue) let(cost usage, frames [][]byte) {
 func (q *queue) discard() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.nowhere = true
+	if !q.nowhere {
+		q.nowhere = true
+		close(q.lost)
+	}
 	q.used, q.extra = usage{}, usage{}
 	q.admit()
 	q.frames = nil
