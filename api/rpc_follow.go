@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/plimsoll-dev/plimsoll/api/jsonrpc"
@@ -28,14 +29,18 @@ type subscription struct {
 	// the subscription while it queues what follows.
 	order sync.Mutex
 
+	told atomic.Int64  // the last event that is queued; the client may not have wanted it
+	more chan struct{} // has room for one, and gets it when told has grown
+
 	preface   [][]byte          // frames to begin with
 	pending   []threads.Request // to be sent once the open items are
 	tellsLive bool              // the client asked for stream/live
 
 	// Of its goroutine:
-	joined   bool // the open items were told
-	live     bool // the backlog is over
-	asked    bool // there were requests in the backlog
+	joined   bool  // the open items were told
+	live     bool  // the backlog is over
+	asked    bool  // there were requests in the backlog
+	newest   int64 // seq of the last event that was added
 	open     openItem
 	batch    [][]byte
 	batchLen int
@@ -59,7 +64,7 @@ func (p *peer) following(id transcript.ThreadID) *subscription {
 // to take part is told again.
 func (p *peer) join(ctx context.Context, m method, result any) {
 	j := result.(joiner).joined()
-	sub := &subscription{peer: p, thread: j.thread, pending: j.requests, tellsLive: m.own, done: make(chan struct{})}
+	sub := &subscription{peer: p, thread: j.thread, pending: j.requests, tellsLive: m.own, done: make(chan struct{}), more: make(chan struct{}, 1)}
 	if forked, ok := result.(*ThreadStartResult); ok && m.name == "thread/fork" {
 		var first []events.Event
 		var err error
@@ -86,6 +91,10 @@ func (p *peer) join(ctx context.Context, m method, result any) {
 func (p *peer) begin(sub *subscription, after *events.Cursor) {
 	ctx, cancel := context.WithCancel(p.ctx)
 	sub.cancel = cancel
+	if after != nil {
+		sub.newest = after.N
+		sub.told.Store(sub.newest)
+	}
 	p.mu.Lock()
 	p.subs[sub.thread] = sub
 	p.mu.Unlock()
@@ -168,7 +177,10 @@ func (sub *subscription) tell(ctx context.Context, m events.Message) error {
 	if err != nil || m.More && len(sub.batch) < batchFrames && sub.batchLen < batchBytes {
 		return err
 	}
-	return sub.flush(ctx)
+	if err = sub.flush(ctx); err == nil {
+		sub.tells()
+	}
+	return err
 }
 
 // event adds an event, and what goes with it: a request that is still to be
@@ -181,6 +193,7 @@ func (sub *subscription) event(ctx context.Context, e events.Event) error {
 	if sub.peer.wants(frame) {
 		sub.add(frame)
 	}
+	sub.newest = max(sub.newest, e.Seq) // one that repeats is an old one
 	switch e.Type {
 	case threads.RequestCreated{}.EventType():
 		return sub.created(ctx, e)

@@ -71,12 +71,21 @@ func peerOf(ctx context.Context) *peer { return ctx.Value(peerKey{}).(*peer) }
 // ends or ctx is done, and returns when nothing of it runs any more. It asks for
 // no token. Its error is why the connection ended, if not in order.
 func (s *Server) ServeConn(ctx context.Context, t jsonrpc.Transport) error {
+	p := s.newPeer(ctx)
+	return p.serve(ctx, t)
+}
+
+func (s *Server) newPeer(ctx context.Context) *peer {
 	p := &peer{
 		server: s, log: s.log,
 		subs: map[transcript.ThreadID]*subscription{}, asked: map[threads.RequestID]*asked{}, holds: map[transcript.ThreadID]bool{},
 	}
 	p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	p.conn = jsonrpc.NewConn(t, jsonrpc.Options{Logger: s.log, WriteTimeout: s.timing.write})
+	return p
+}
+
+func (p *peer) serve(ctx context.Context, t jsonrpc.Transport) error {
+	p.conn = jsonrpc.NewConn(t, jsonrpc.Options{Logger: p.log, WriteTimeout: p.server.timing.write})
 	stop := context.AfterFunc(ctx, func() { p.conn.Close(farewell(ctx)) })
 	defer stop()
 	err := p.conn.Serve(p.ctx, p)
