@@ -47,3 +47,9 @@ func openProviders(cfg config) ([]threads.Provider, error) {
 	}
 	return out, nil
 }
+
+// titlesProvider is who runs the threads that only find a title for another one.
+const titlesProvider = "title"
+
+// ephemeralProviders are those of ephemeral threads beside the configured ones.
+func ephemeralProviders() []threads.Provider { return nil }

@@ -11,17 +11,18 @@ import (
 
 // CLI is the command line: the struct is its grammar.
 type CLI struct {
-	Serve   serveCmd   `cmd:"" help:"Run the server on a home."`
-	Demo    demoCmd    `cmd:"" help:"Show a compaction from end to end on a bundled session."`
-	Import  importCmd  `cmd:"" help:"Import a session file of Claude Code, pi or plimsoll as a new thread."`
-	Export  exportCmd  `cmd:"" help:"Write a thread as a file that import reads."`
-	Threads threadsCmd `cmd:"" help:"List threads, or show one."`
-	Compact compactCmd `cmd:"" help:"Compact a thread, or a session file without any server."`
-	Tail    tailCmd    `cmd:"" help:"Follow what happens in a thread."`
-	Token   tokenCmd   `cmd:"" help:"Print the token of a home."`
-	Doctor  doctorCmd  `cmd:"" help:"Check a home and name the fix of what is wrong."`
-	Version versionCmd `cmd:"" help:"Print the version."`
-	Help    helpCmd    `cmd:"" help:"Print help, also of one command."`
+	Serve     serveCmd     `cmd:"" help:"Run the server on a home."`
+	AppServer appServerCmd `cmd:"" name:"app-server" help:"Speak the protocol of codex app-server, on stdio unless told otherwise."`
+	Demo      demoCmd      `cmd:"" help:"Show a compaction from end to end on a bundled session."`
+	Import    importCmd    `cmd:"" help:"Import a session file of Claude Code, pi or plimsoll as a new thread."`
+	Export    exportCmd    `cmd:"" help:"Write a thread as a file that import reads."`
+	Threads   threadsCmd   `cmd:"" help:"List threads, or show one."`
+	Compact   compactCmd   `cmd:"" help:"Compact a thread, or a session file without any server."`
+	Tail      tailCmd      `cmd:"" help:"Follow what happens in a thread."`
+	Token     tokenCmd     `cmd:"" help:"Print the token of a home."`
+	Doctor    doctorCmd    `cmd:"" help:"Check a home and name the fix of what is wrong."`
+	Version   versionCmd   `cmd:"" help:"Print the version."`
+	Help      helpCmd      `cmd:"" help:"Print help, also of one command."`
 
 	ShowVersion versionFlag `name:"version" help:"Print the version."`
 }

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -30,10 +31,13 @@ type client struct {
 	close func() error
 }
 
+// patience is how long an owner that is just starting or ending is waited for; an
+// app-server may take lastWords to end.
+const patience = 15 * time.Second
+
 // connect reaches the home's threads: through its owner's socket, or, if nobody
 // owns the home, by owning it until close.
 func (m *Main) connect(ctx context.Context, h home) (*client, error) {
-	const patience = 5 * time.Second // with an owner that is just starting or ending
 	deadline := time.Now().Add(patience)
 	for {
 		if c, ok := dialSocket(h); ok {
@@ -53,7 +57,7 @@ func (m *Main) connect(ctx context.Context, h home) (*client, error) {
 
 // dialSocket returns a client of the home's owner if it answers.
 func dialSocket(h home) (*client, bool) {
-	path, done := h.socketPath()
+	path, done := socketPath(h.path(socketFile))
 	conn, err := net.Dial("unix", path)
 	if err != nil {
 		done()
@@ -72,7 +76,7 @@ func dialSocket(h home) (*client, bool) {
 
 // inProcess opens the home and serves its API to this process only.
 func (m *Main) inProcess(ctx context.Context, h home) (*client, error) {
-	srv, err := m.openHome(h, slog.New(slog.NewTextHandler(m.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	srv, err := m.openHome(h, lock{}, slog.New(slog.NewTextHandler(m.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	if err != nil {
 		return nil, err
 	}
@@ -211,18 +215,17 @@ func (e *ownedError) Error() string {
 // maxSocketPath is what sun_path holds.
 const maxSocketPath = 107
 
-// socketPath returns a path of the home's socket that is short enough to use
-// until done is called: the kernel refuses long ones.
-func (h home) socketPath() (path string, done func()) {
-	path = h.path(socketFile)
+// socketPath returns a path of a socket that is short enough to use until done is
+// called: the kernel refuses long ones.
+func socketPath(path string) (short string, done func()) {
 	if len(path) <= maxSocketPath {
 		return path, func() {}
 	}
-	dir, err := os.Open(h.dir)
+	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
 		return path, func() {}
 	}
-	return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), socketFile), func() { shut(dir) }
+	return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path)), func() { shut(dir) }
 }
 
 // A pipeListener accepts connections that dial makes in memory.

@@ -19,7 +19,7 @@ func brokenServer(t *testing.T, reply string) *client {
 	t.Helper()
 	h := home{filepath.Join(t.TempDir(), "home")}
 	mustDo(t, h.create())
-	l, err := h.listenSocket()
+	l, err := listenUnix(h.path(socketFile), true)
 	mustDo(t, err)
 	served := make(chan struct{})
 	go func() {

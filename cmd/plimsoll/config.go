@@ -13,14 +13,17 @@ import (
 	"time"
 
 	"github.com/BurntSushi/toml"
+
+	"github.com/plimsoll-dev/plimsoll/threads/compaction"
 )
 
 // A config is what config.toml says. The zero config is that of an absent file.
 type config struct {
-	Server    serverConfig              `toml:"server"`
-	Providers map[string]providerConfig `toml:"providers"`
-	Checks    checksConfig              `toml:"checks"`
-	Limits    limitsConfig              `toml:"limits"`
+	Server     serverConfig              `toml:"server"`
+	Providers  map[string]providerConfig `toml:"providers"`
+	Compaction compactionConfig          `toml:"compaction"`
+	Checks     checksConfig              `toml:"checks"`
+	Limits     limitsConfig              `toml:"limits"`
 
 	// order is the providers' names as the file has them: the first one is the
 	// default.
@@ -39,6 +42,10 @@ type providerConfig struct {
 	APIKeyEnv string `toml:"api_key_env"` // the name of a variable, never a key
 }
 
+type compactionConfig struct {
+	Route string `toml:"route"` // of compactions that name none: native | local; empty: native if there is, else local
+}
+
 type checksConfig struct {
 	Commands []string `toml:"commands"` // prefixes of commands that verify the work
 }
@@ -46,6 +53,7 @@ type checksConfig struct {
 type limitsConfig struct {
 	IdleAfter duration `toml:"idle_after"` // an idle thread is unloaded after this
 	StopAfter duration `toml:"stop_after"` // a session that ignores an interrupt is abandoned after this
+	Peers     int      `toml:"peers"`      // WebSockets that are open at once
 }
 
 // A duration is written as in "90s" or "5m" and is positive.
@@ -123,7 +131,7 @@ func typeText(name string) string {
 	switch name {
 	case "string", "primitive (string-like)":
 		return "a string"
-	case "int64", "float64":
+	case "int64", "float64", "integer":
 		return "a number"
 	case "bool":
 		return "true or false"
@@ -180,7 +188,24 @@ func (c config) check(src []byte) error {
 			}
 			return fmt.Errorf("%d: providers.%s.adapter: %q is not one of: %s", lineOf(src, key), name, p.Adapter, strings.Join(adapterNames(), ", "))
 		}
+		if name == titlesProvider {
+			return fmt.Errorf("%d: providers.%s: the name is taken by the server's own; choose another", lineOf(src, toml.Key{"providers", name}), name)
+		}
 	}
+	if route := c.Compaction.Route; !slices.Contains([]string{"", string(compaction.RouteNative), string(compaction.RouteLocal)}, route) {
+		return fmt.Errorf("%d: compaction.route: %q is not one of: %s, %s",
+			lineOf(src, toml.Key{"compaction", "route"}), route, compaction.RouteNative, compaction.RouteLocal)
+	}
+	if n := c.Limits.Peers; n < 0 || n > maxPeers {
+		return fmt.Errorf("%d: limits.peers: want a number from 1 to %s, or leave it out", lineOf(src, toml.Key{"limits", "peers"}), thousands(maxPeers))
+	}
+	return c.checkServer(src)
+}
+
+// maxPeers is more than a machine can serve.
+const maxPeers = 1_000_000
+
+func (c config) checkServer(src []byte) error {
 	for _, host := range c.Server.Hosts {
 		if host == "" || strings.ContainsAny(host, "/*@ ") {
 			return fmt.Errorf("%d: server.hosts: %q is not a host name", lineOf(src, toml.Key{"server", "hosts"}), host)
@@ -208,10 +233,11 @@ func validOrigin(s string) bool {
 
 // sections lists every key there is, for the message about an unknown one.
 var sections = map[string][]string{
-	"server":    {"listen", "hosts", "origins"},
-	"providers": {"adapter", "model", "api_key_env"},
-	"checks":    {"commands"},
-	"limits":    {"idle_after", "stop_after"},
+	"server":     {"listen", "hosts", "origins"},
+	"providers":  {"adapter", "model", "api_key_env"},
+	"compaction": {"route"},
+	"checks":     {"commands"},
+	"limits":     {"idle_after", "stop_after", "peers"},
 }
 
 // lists names the keys whose values are lists.
@@ -221,7 +247,7 @@ var lists = []string{"server.hosts", "server.origins", "checks.commands"}
 func knownKeys(key toml.Key) string {
 	keys, ok := sections[key[0]]
 	if !ok || len(key) < 2 {
-		return "; the sections are [server], [providers.NAME], [checks] and [limits]"
+		return "; the sections are [server], [providers.NAME], [compaction], [checks] and [limits]"
 	}
 	return fmt.Sprintf("; [%s] knows %s", key[0], strings.Join(keys, ", "))
 }

@@ -37,6 +37,11 @@ func TestConfigErrorNamesKeyAndLine(t *testing.T) {
 		"bad duration":             {"[limits]\nidle_after = \"0s\"\n", "2: limits.idle_after"},
 		"bad origin":               {"[server]\norigins = [\"https://*\"]\n", "2: server.origins: \"https://*\" is not an origin"},
 		"origin with path":         {"[server]\norigins = [\"https://a/\"]\n", "2: server.origins"},
+		"bad route":                {"[compaction]\n\nroute = \"nativ\"\n", "3: compaction.route: \"nativ\" is not one of: native, local"},
+		"unknown in compaction":    {"[compaction]\nroutes = \"native\"\n", "2: unknown key compaction.routes; [compaction] knows route"},
+		"reserved provider":        {"[providers.a]\nadapter = \"offline\"\n[providers.title]\nadapter = \"offline\"\n", "3: providers.title: the name is taken"},
+		"bad peers":                {"[limits]\npeers = -1\n", "2: limits.peers: want a number from 1 to"},
+		"text for a number":        {"[limits]\npeers = \"many\"\n", "2: limits.peers must be a number, got a string"},
 		"bad host":                 {"[server]\nlisten = \"x\"\nhosts = [\"*\"]\n", "3: server.hosts: \"*\" is not a host name"},
 	}
 	for name, tt := range tests {

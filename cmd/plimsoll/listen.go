@@ -59,30 +59,61 @@ func listenTCP(addr string) (net.Listener, error) {
 	case errors.Is(err, syscall.EACCES):
 		return nil, fmt.Errorf("listen on %s: not permitted; choose a port above 1023 with --listen", addr)
 	case err != nil:
-		if op, ok := errors.AsType[*net.OpError](err); ok {
-			err = op.Err // the rest of it is said already
-		}
-		return nil, fmt.Errorf("listen on %s: %w", addr, err)
+		return nil, fmt.Errorf("listen on %s: %w", addr, reasonOfOp(err))
 	}
 	return l, nil
 }
 
-// listenSocket listens on the home's socket. Only the owner of the home calls it,
-// so a socket that is already there was left by a process that died.
-func (h home) listenSocket() (net.Listener, error) {
-	if err := os.Remove(h.path(socketFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("listen on socket: %w", err)
-	}
-	path, done := h.socketPath()
-	l, err := net.Listen("unix", path)
+// listenUnix listens on a unix socket that only this user can open. What is there
+// already is replaced if it is ours: the socket of a home, which only its owner
+// listens on, or any other that nobody answers. Nothing else is touched.
+func listenUnix(path string, ours bool) (net.Listener, error) {
+	short, done := socketPath(path)
+	l, err := func() (net.Listener, error) {
+		if err := makeRoom(path, short, ours); err != nil {
+			return nil, err
+		}
+		l, err := net.Listen("unix", short)
+		if err != nil {
+			return nil, reasonOfOp(err)
+		}
+		if err := os.Chmod(path, 0o600); err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+		return l, nil
+	}()
 	if err != nil {
 		done()
-		return nil, fmt.Errorf("listen on socket: %w", err)
-	}
-	if err := os.Chmod(h.path(socketFile), 0o600); err != nil {
-		return nil, errors.Join(fmt.Errorf("listen on socket: %w", err), l.Close())
+		return nil, fmt.Errorf("listen on socket %s: %w", path, err)
 	}
 	return &socketListener{l, done}, nil
+}
+
+// makeRoom removes a socket that was left behind by a process that died.
+func makeRoom(path, short string, ours bool) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return reasonOf(err)
+	case !ours && info.Mode().Type() != os.ModeSocket:
+		return errors.New("something else is there; remove it, or choose another path")
+	case !ours:
+		if c, err := net.Dial("unix", short); err == nil {
+			shut(c)
+			return errors.New("it is in use by another program; choose another path")
+		}
+	}
+	return os.Remove(path)
+}
+
+// reasonOfOp strips what an error of the network says about the operation.
+func reasonOfOp(err error) error {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		return op.Err
+	}
+	return err
 }
 
 // A socketListener gives up what its path needed when it is closed.

@@ -41,7 +41,7 @@ func TestSocketWorksInAHomeWithALongPath(t *testing.T) {
 	if err := os.WriteFile(h.path(socketFile), nil, 0o600); err != nil { // left by a killed server
 		t.Fatal(err)
 	}
-	l, err := h.listenSocket()
+	l, err := listenUnix(h.path(socketFile), true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestSocketWorksInAHomeWithALongPath(t *testing.T) {
 		say(conn, "hello")
 		shut(conn)
 	}()
-	path, done := h.socketPath()
+	path, done := socketPath(h.path(socketFile))
 	defer done()
 	conn, err := net.Dial("unix", path)
 	if err != nil {

@@ -2,15 +2,18 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/plimsoll-dev/plimsoll/api"
 	"github.com/plimsoll-dev/plimsoll/events"
 	"github.com/plimsoll-dev/plimsoll/events/sqlite"
 	"github.com/plimsoll-dev/plimsoll/threads"
+	"github.com/plimsoll-dev/plimsoll/threads/compaction"
 )
 
 // stopAfter is how long a closing home waits for running work to be interrupted
@@ -23,10 +26,21 @@ type running struct {
 	cfg  config
 	svc  *threads.Service
 	api  *api.Server
+
+	ephemeral *threads.Service
+}
+
+// A lock is what clients that are not on a private socket must prove, and under
+// which names they may address the server beside those of the configuration. The
+// zero lock is the home's token.
+type lock struct {
+	token  func() string
+	digest func() ([sha256.Size]byte, bool) // of a token that is not known here; nil: token counts
+	hosts  []string
 }
 
 // openHome makes the home ready and owns it: nothing else does the wiring.
-func (m *Main) openHome(h home, log *slog.Logger) (*running, error) {
+func (m *Main) openHome(h home, l lock, log *slog.Logger) (*running, error) {
 	if err := h.create(); err != nil {
 		return nil, err
 	}
@@ -42,24 +56,38 @@ func (m *Main) openHome(h home, log *slog.Logger) (*running, error) {
 	if err != nil {
 		return nil, openProblem(h, err)
 	}
-	svc, err := threads.Open(context.Background(), threads.Config{
+	domain := threads.Config{
 		Journal:   journal,
 		Providers: providers,
 		Logger:    log,
 		Checks:    cfg.Checks.Commands,
 		IdleAfter: time.Duration(cfg.Limits.IdleAfter),
 		StopAfter: time.Duration(cfg.Limits.StopAfter),
-	})
+
+		CompactionRoute: compaction.Route(cfg.Compaction.Route),
+	}
+	svc, err := threads.Open(context.Background(), domain)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open home: %w", err), journal.Close())
 	}
-	return &running{home: h, cfg: cfg, svc: svc, api: api.New(api.Options{
-		Service: svc,
-		Token:   h.watchToken(log),
-		Hosts:   cfg.Server.Hosts,
-		Origins: cfg.Server.Origins,
-		Logger:  log,
-		Version: version,
+	ephemeral, err := openEphemeral(domain)
+	if err != nil {
+		return nil, errors.Join(err, svc.Close(context.Background()))
+	}
+	if l.token == nil {
+		l.token = h.watchToken(log)
+	}
+	return &running{home: h, cfg: cfg, svc: svc, ephemeral: ephemeral, api: api.New(api.Options{
+		Service:   svc,
+		Ephemeral: ephemeral,
+		Token:     l.token,
+		TokenHash: l.digest,
+		Hosts:     slices.Concat(cfg.Server.Hosts, l.hosts),
+		Origins:   cfg.Server.Origins,
+		Logger:    log,
+		Version:   version,
+		Home:      h.dir,
+		Limits:    api.Limits{Peers: cfg.Limits.Peers},
 	})}, nil
 }
 
@@ -67,7 +95,9 @@ func (m *Main) openHome(h home, log *slog.Logger) (*running, error) {
 func (r *running) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopAfter)
 	defer cancel()
-	if err := r.svc.Close(ctx); err != nil {
+	ephemeral := make(chan error, 1)
+	go func() { ephemeral <- r.ephemeral.Close(ctx) }()
+	if err := errors.Join(r.svc.Close(ctx), <-ephemeral); err != nil {
 		return fmt.Errorf("close home: %w", err)
 	}
 	return nil

@@ -14,8 +14,13 @@ import (
 type serveCmd struct {
 	homeFlag
 	Listen string `placeholder:"ADDRESS" help:"Where to listen (default: [server] listen of config.toml, else 127.0.0.1:4517)."`
-	Log    bool   `help:"Also append the log to HOME/log."`
-	Debug  bool   `help:"Log more. What is said in threads is never logged."`
+	logFlags
+}
+
+// logFlags are the flags of every command that is a server.
+type logFlags struct {
+	Log   bool `help:"Also append the log to HOME/log."`
+	Debug bool `help:"Log more. What is said in threads is never logged."`
 }
 
 // Run serves a home until the context ends.
@@ -45,7 +50,7 @@ func (c *serveCmd) Run(ctx context.Context, m *Main) (err error) {
 
 // logger logs to stderr, as JSON unless somebody watches, and on request to the
 // home as well.
-func (c *serveCmd) logger(m *Main, h home) (*slog.Logger, func() error, error) {
+func (c logFlags) logger(m *Main, h home) (*slog.Logger, func() error, error) {
 	opts := &slog.HandlerOptions{Level: slog.LevelInfo}
 	if c.Debug {
 		opts.Level = slog.LevelDebug
@@ -64,62 +69,96 @@ func (c *serveCmd) logger(m *Main, h home) (*slog.Logger, func() error, error) {
 	return slog.New(slog.NewMultiHandler(handler, slog.NewJSONHandler(f, opts))), f.Close, nil
 }
 
-// A server serves a home on TCP and on its socket.
+// A server serves a home on its socket, and on whatever else it listens on.
 type server struct {
 	*running
-	tcp  net.Listener
-	done chan error // one for each listener
+	tcp  net.Listener // nil if it listens on none
+	done chan error   // one for each listener
+	n    int          // of listeners
+	ctx  context.Context
 	stop context.CancelFunc
 }
 
 // startServer owns the home and serves it until ctx is done; then wait returns.
 // An empty address means the configured one.
 func (m *Main) startServer(ctx context.Context, h home, listen string, log *slog.Logger) (*server, error) {
-	r, err := m.openHome(h, log)
+	r, err := m.openHome(h, lock{}, log)
 	if err != nil {
 		return nil, err
 	}
-	s := &server{running: r, done: make(chan error, 2)}
-	if err := s.listen(ctx, listen); err != nil {
+	s, err := r.listenAsConfigured(ctx, listen)
+	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
 	return s, nil
 }
 
-func (s *server) listen(ctx context.Context, addr string) error {
+func (r *running) listenAsConfigured(ctx context.Context, addr string) (*server, error) {
 	if addr == "" {
-		addr = s.cfg.Server.Listen
+		addr = r.cfg.Server.Listen
 	}
 	if addr == "" {
 		addr = defaultListen
 	}
-	if err := checkListen(addr, s.cfg.Server.Hosts); err != nil {
-		return err
+	if err := checkListen(addr, r.cfg.Server.Hosts); err != nil {
+		return nil, err
 	}
-	if _, err := s.home.token(); err != nil {
-		return err
+	if _, err := r.home.token(); err != nil {
+		return nil, err
 	}
+	return r.listen(ctx, addr)
+}
+
+// listen serves on a TCP address and on the home's socket.
+func (r *running) listen(ctx context.Context, addr string) (*server, error) {
 	tcp, err := listenTCP(addr)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	sock, err := s.home.listenSocket()
+	s, err := r.serveSockets(ctx, r.home.path(socketFile))
 	if err != nil {
-		return errors.Join(err, tcp.Close())
+		return nil, errors.Join(err, tcp.Close())
 	}
-	ctx, s.stop = context.WithCancel(ctx)
 	s.tcp = tcp
-	go func() { s.done <- s.api.Serve(ctx, tcp) }()
-	go func() { s.done <- s.api.ServePrivate(ctx, sock) }()
-	return nil
+	s.serve(func(ctx context.Context) error { return r.api.Serve(ctx, tcp) })
+	return s, nil
+}
+
+// serveSockets serves on unix sockets, the first of which is the home's.
+func (r *running) serveSockets(ctx context.Context, paths ...string) (*server, error) {
+	var socks []net.Listener
+	for _, path := range paths {
+		l, err := listenUnix(path, path == paths[0])
+		if err != nil {
+			for _, l := range socks {
+				err = errors.Join(err, l.Close())
+			}
+			return nil, err
+		}
+		socks = append(socks, l)
+	}
+	s := &server{running: r, done: make(chan error, len(socks)+1)}
+	s.ctx, s.stop = context.WithCancel(ctx)
+	for _, l := range socks {
+		s.serve(func(ctx context.Context) error { return r.api.ServePrivate(ctx, l) })
+	}
+	return s, nil
+}
+
+func (s *server) serve(f func(context.Context) error) {
+	s.n++
+	go func() { s.done <- f(s.ctx) }()
 }
 
 // wait returns when the server has stopped and given up the home. If one listener
-// fails, the other is stopped too.
+// fails, the others are stopped too.
 func (s *server) wait() error {
-	first := <-s.done
+	err := <-s.done
 	s.stop()
-	return errors.Join(first, <-s.done, s.Close())
+	for range s.n - 1 {
+		err = errors.Join(err, <-s.done)
+	}
+	return errors.Join(err, s.Close())
 }
 
 // close stops the server and gives the home up.

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"sync"
 )
 
 // tokenBytes is the entropy of a token.
@@ -62,24 +61,7 @@ func (h home) readToken() (string, error) {
 	return tok, nil
 }
 
-// watchToken returns a function that tells the token, read again after its file changed: a rotated token counts at once. Without a
-// readable token nobody is let in.
+// watchToken is watchFile of the home's token.
 func (h home) watchToken(log *slog.Logger) func() string {
-	var mu sync.Mutex
-	var seen fs.FileInfo
-	var tok string
-	return func() string {
-		info, err := os.Stat(h.path(tokenFile))
-		mu.Lock()
-		defer mu.Unlock()
-		if err == nil && seen != nil && os.SameFile(info, seen) && info.ModTime().Equal(seen.ModTime()) && info.Size() == seen.Size() {
-			return tok
-		}
-		seen = info
-		if tok, err = h.readToken(); err != nil {
-			seen, tok = nil, ""
-			log.Error("no request is let in", "error", err)
-		}
-		return tok
-	}
+	return watchFile(h.path(tokenFile), h.readToken, log)
 }

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/plimsoll-dev/plimsoll/api/jsonrpc"
+	"github.com/plimsoll-dev/plimsoll/threads"
+	"github.com/plimsoll-dev/plimsoll/threads/transcript"
+)
+
+// lastWords is how long turns may still run once the client on stdio is gone.
+const lastWords = 10 * time.Second
+
+// serveStdio serves one client on standard I/O: it owns the home, so that others
+// can join, or, if another process does, it relays to that one. Stdout carries
+// nothing but frames.
+func (m *Main) serveStdio(ctx context.Context, h home, log *slog.Logger) error {
+	owner, r, err := m.reach(ctx, h, log)
+	if err != nil {
+		return err
+	}
+	in := &stdin{r: m.Stdin}
+	if owner != nil {
+		return m.relay(ctx, h, in, owner, log)
+	}
+	return m.own(ctx, r, in)
+}
+
+// reach connects to the home's owner, or makes this process the owner. Of two that
+// start at the same moment one ends up as the client of the other.
+func (m *Main) reach(ctx context.Context, h home, log *slog.Logger) (jsonrpc.Transport, *running, error) {
+	deadline := time.Now().Add(patience)
+	for {
+		owner, err := dialOwner(ctx, h)
+		if refused, ok := errors.AsType[*jsonrpc.HandshakeError](err); ok {
+			return nil, nil, fmt.Errorf("join home %s: its server does not speak this protocol (%w); is it an older one?", h.dir, refused)
+		}
+		if err == nil {
+			return owner, nil, nil
+		}
+		r, err := m.openHome(h, lock{}, log)
+		if _, busy := errors.AsType[*ownedError](err); !busy || time.Now().After(deadline) {
+			return nil, r, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func dialOwner(ctx context.Context, h home) (jsonrpc.Transport, error) {
+	path, done := socketPath(h.path(socketFile))
+	defer done()
+	return jsonrpc.Dial(ctx, "unix://"+path, nil)
+}
+
+// relay carries frames between stdio and the home's owner. What was begun goes on
+// there when the client is gone.
+func (m *Main) relay(ctx context.Context, h home, in *stdin, owner jsonrpc.Transport, log *slog.Logger) error {
+	log.Debug("relaying", "home", h.dir)
+	err := jsonrpc.Relay(ctx, jsonrpc.Lines(in, m.Stdout, nil), owner, jsonrpc.Options{Logger: log})
+	if ctx.Err() != nil || in.ended() {
+		return err
+	}
+	return errors.Join(fmt.Errorf("the process that owns home %s has ended, and the connection with it; start again to go on where the journal ends", h.dir), err)
+}
+
+// own serves stdio, and the home's socket for others that come. When the client has
+// ended its input in order, turns may run on for lastWords, and it is told of them;
+// then they are interrupted.
+func (m *Main) own(ctx context.Context, r *running, in *stdin) error {
+	s, err := r.serveSockets(ctx, r.home.path(socketFile))
+	if err != nil {
+		return errors.Join(err, r.Close())
+	}
+	wait := func(ctx context.Context) {
+		r.unlist()
+		r.rest(ctx, in)
+	}
+	err = r.api.ServeLines(ctx, jsonrpc.Lines(in, m.Stdout, nil), wait)
+	if in.ended() && ctx.Err() == nil {
+		wait(ctx) // also for what the owner's client did not hear of
+	}
+	return errors.Join(err, s.close())
+}
+
+// unlist takes the home's socket away: who comes now waits for the home and gets
+// all of it, instead of a server that is about to end. Who is connected stays.
+func (r *running) unlist() {
+	_ = os.Remove(r.home.path(socketFile)) // or it is gone already
+}
+
+// rest returns when no thread is at work, when ctx is done, or lastWords after the
+// end of in.
+func (r *running) rest(ctx context.Context, in *stdin) {
+	ctx, cancel := context.WithDeadline(ctx, in.endedAt().Add(lastWords))
+	defer cancel()
+	for _, svc := range []*threads.Service{r.svc, r.ephemeral} {
+		for id := range busy(ctx, svc) {
+			idle(ctx, svc, id)
+		}
+	}
+}
+
+// busy yields threads that are at work until there are none.
+func busy(ctx context.Context, svc *threads.Service) func(yield func(transcript.ThreadID) bool) {
+	return func(yield func(transcript.ThreadID) bool) {
+		for found := true; found && ctx.Err() == nil; {
+			found = false
+			for _, id := range svc.Loaded() {
+				read, err := svc.ReadThread(ctx, id)
+				if err != nil || read.Thread.Status != threads.StatusActive {
+					continue // what cannot be read is not at work
+				}
+				found = true
+				if !yield(id) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// idle returns when a thread may have come to rest, or ctx is done.
+func idle(ctx context.Context, svc *threads.Service, id transcript.ThreadID) {
+	read, err := svc.ReadThread(ctx, id)
+	if err != nil || read.Thread.Status != threads.StatusActive {
+		return
+	}
+	for m, err := range svc.Follow(ctx, id, &read.AsOf, 0) {
+		if err != nil || m.Event.Type == (threads.StatusChanged{}).EventType() || m.Event.Type == (threads.ThreadDeleted{}).EventType() {
+			return
+		}
+	}
+}
+
+// stdin is a standard input that knows when it ended in order.
+type stdin struct {
+	r  io.Reader
+	at atomic.Pointer[time.Time]
+}
+
+// Read implements io.Reader.
+func (s *stdin) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	if errors.Is(err, io.EOF) {
+		now := time.Now()
+		s.at.CompareAndSwap(nil, &now)
+	}
+	return n, err
+}
+
+func (s *stdin) ended() bool { return s.at.Load() != nil }
+
+// endedAt is when it ended; now if it did not.
+func (s *stdin) endedAt() time.Time {
+	if at := s.at.Load(); at != nil {
+		return *at
+	}
+	return time.Now()
+}
