@@ -197,7 +197,7 @@ func (s *Server) threadList(ctx context.Context, p *ThreadListParams) (*ThreadLi
 		return &ThreadListResult{Data: []protocol.Thread{}}, nil
 	}
 	query := threads.ThreadQuery{
-		ByCreation: p.SortKey == "created_at", Ascending: p.SortDirection == "asc", Archived: p.Archived,
+		ByCreation: p.SortKey == "created_at", Ascending: p.SortDirection == "asc", Archived: p.Archived, Begun: p.Unused == "hide",
 		Providers: p.ModelProviders, Cwds: p.Cwd, Search: p.SearchTerm, Except: mapped(p.ExcludedThreadIDs, threadID),
 	}
 	if p.IncludedThreadIDs != nil {

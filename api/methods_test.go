@@ -244,13 +244,21 @@ func TestThreadsAreSelected(t *testing.T) {
 		`{"sectionId":"pinned"}`:                  {},
 		`{"archived":true}`:                       {},
 		`{"archived":null,"useStateDbOnly":true}`: {b, a},
+		`{"unused":"hide"}`:                       {a},
+		`{"unused":"hide","cwd":"/b"}`:            {},
 	} {
+		if !strings.Contains(params, "unused") {
+			params = strings.Replace(strings.Replace(params, "{", `{"unused":"show",`, 1), ",}", "}", 1)
+		}
 		list, problem := rpcCall[ThreadListResult](d, "thread/list", params)
 		if problem != nil {
 			t.Errorf("%s: %v", params, problem)
 		} else if diff := cmp.Diff(want, idsOf(list.Data)); diff != "" {
 			t.Errorf("%s:\n%s", params, diff)
 		}
+	}
+	if list, _ := rpcCall[ThreadListResult](d, "thread/list", `{}`); len(list.Data) != 1 {
+		t.Errorf("JSON-RPC lists a thread in which nobody has said anything: %v", idsOf(list.Data))
 	}
 	if diff := cmp.Diff([]string{a, b}, idsOf(call[ThreadListResult](d, 200, "GET", "/v1/threads", "").Data)); diff != "" {
 		t.Errorf("over REST:\n%s", diff)

@@ -172,6 +172,9 @@ type ThreadListParams struct {
 	SortKey string `json:"sortKey,omitempty" enum:"created_at,updated_at,recency_at,section_position" rpc:"created_at"`
 	// SortDirection is desc, newest first, by default.
 	SortDirection string `json:"sortDirection,omitempty" enum:"asc,desc"`
+	// Unused says whether threads are listed in which nobody has said anything: show
+	// by default; on JSON-RPC, as in codex, hide. Not in codex.
+	Unused string `json:"unused,omitempty" enum:"show,hide" rpc:"hide"`
 	// SearchTerm is looked for in name and preview, without regard to case.
 	SearchTerm string `json:"searchTerm,omitempty" max:"1000"`
 	// Cwd selects threads with this working directory; on JSON-RPC also a list.

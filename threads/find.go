@@ -25,6 +25,7 @@ type ThreadQuery struct {
 	Cwds       []string
 	Sources    []string              // Origin.Source
 	Search     string                // in name and preview, without regard to case
+	Begun      bool                  // those that something was said in, and only those
 	Only       []transcript.ThreadID // nil: all
 	Except     []transcript.ThreadID
 }
@@ -111,6 +112,7 @@ func (q ThreadQuery) filter() func(*Thread) bool {
 	only, except := setOf(q.Only), setOf(q.Except)
 	return func(t *Thread) bool {
 		return t.Archived == q.Archived &&
+			(!q.Begun || t.Items > 0 || t.Queued > 0 || t.Damaged != "") &&
 			(q.Only == nil || only[t.ID]) && !except[t.ID] &&
 			(len(q.Providers) == 0 || slices.Contains(q.Providers, t.Settings.Provider)) &&
 			(len(cwds) == 0 || slices.Contains(cwds, filepath.Clean(t.Settings.Cwd))) &&

@@ -417,3 +417,20 @@ func TestRealSessionsImportCompactAndContinue(t *testing.T) {
 		})
 	}
 }
+
+func TestThreadsThatWereOnlyMadeCanBeLeftOut(t *testing.T) {
+	b := newBench(t)
+	used := b.create()
+	ack := b.start(used, "hello")
+	b.request().answer(t, "yes")
+	b.await(used, ended(ack.Turn.ID))
+	made := b.create()
+	all, err := b.svc.FindThreads(t.Context(), threads.ThreadQuery{})
+	if err != nil || len(all.Threads) != 2 {
+		t.Fatalf("all: %+v, %v", all, err)
+	}
+	begun, err := b.svc.FindThreads(t.Context(), threads.ThreadQuery{Begun: true})
+	if err != nil || len(begun.Threads) != 1 || begun.Threads[0].ID != used {
+		t.Errorf("begun: %+v, %v; want %s and not %s", begun, err, used, made)
+	}
+}
