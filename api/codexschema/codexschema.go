@@ -10,8 +10,8 @@
 //     every notification, and every result of a method with a REST twin. There
 //     everything is closed, so a member that nobody described is found.
 //   - A name that is neither codex's nor this server's is an error.
-//   - Without codex nothing is judged and nothing passes: Load skips the test and
-//     says how to get codex.
+//   - Without codex nothing is judged and nothing passes: Load skips the test, or
+//     fails it where codex must be, and says how to get it.
 package codexschema
 
 import (
@@ -31,6 +31,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	plimsoll "github.com/plimsoll-dev/plimsoll"
+	"github.com/plimsoll-dev/plimsoll/adapters/adaptertest/clis"
 )
 
 // Direction says who sent a frame.
@@ -41,10 +42,6 @@ const (
 	FromClient Direction = iota
 	FromServer
 )
-
-// Variable is the environment variable that names the codex to use; without it
-// the one on the PATH is.
-const Variable = "PLIMSOLL_CODEX"
 
 // A Schema is the protocol of one codex.
 type Schema struct {
@@ -78,32 +75,26 @@ const (
 	serverNotifications = "ServerNotification"
 )
 
-var load = sync.OnceValues(func() (*Schema, error) {
-	path := os.Getenv(Variable)
-	if path == "" {
-		found, err := exec.LookPath("codex")
-		if err != nil {
-			return nil, errNoCodex
-		}
-		path = found
-	}
-	return generate(path)
-})
-
-var errNoCodex = errors.New("there is no codex")
+var once struct {
+	sync.Mutex
+	schema *Schema
+	err    error
+}
 
 // Load returns the schema of the installed codex, made once per run of a test
-// binary. It skips the test if there is none.
+// binary. Without codex it ends the test: see clis.Codex.
 func Load(t testing.TB) *Schema {
 	t.Helper()
-	s, err := load()
-	if errors.Is(err, errNoCodex) {
-		t.Skipf("NOT CHECKED against codex: install it (npm package @openai/codex), or set %s to its binary", Variable)
+	path := clis.Codex(t)
+	once.Lock()
+	defer once.Unlock()
+	if once.schema == nil && once.err == nil {
+		once.schema, once.err = generate(path)
 	}
-	if err != nil {
-		t.Fatal(err)
+	if once.err != nil {
+		t.Fatal(once.err)
 	}
-	return s
+	return once.schema
 }
 
 // generate lets codex print its schemas and reads all of them.
