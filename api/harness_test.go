@@ -59,7 +59,7 @@ func open(t testing.TB, change ...func(*Options)) *door {
 			{Name: "offline", Kind: "offline", Adapter: agent.New(offline.New())},
 			{Name: "puppet", Kind: "puppet", Adapter: agent.New(d.puppet)},
 		},
-		Tools: map[string]threads.Tool{"echo": echo},
+		Tools: map[string]threads.Tool{"echo": echo, "run": runs},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -79,6 +79,15 @@ func open(t testing.TB, change ...func(*Options)) *door {
 // echo is a tool that answers with its arguments.
 func echo(_ context.Context, call transcript.ToolCall, _ threads.Asker) (transcript.ToolResult, error) {
 	return transcript.ToolResult{CallID: call.CallID, Output: transcript.TextParts(string(call.Arguments))}, nil
+}
+
+// runs is a tool that asks before it says what it ran.
+func runs(ctx context.Context, call transcript.ToolCall, ask threads.Asker) (transcript.ToolResult, error) {
+	a, err := ask(ctx, adapters.CommandApproval{Command: "touch x", Cwd: "/w", Reason: "May I?"})
+	if err != nil {
+		return transcript.ToolResult{}, err
+	}
+	return transcript.ToolResult{CallID: call.CallID, Output: transcript.TextParts("it was " + string(a.Decision))}, nil
 }
 
 func (d *door) serve() {

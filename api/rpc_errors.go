@@ -56,7 +56,10 @@ func (p *peer) fail(ctx context.Context, m method, params any, r *jsonrpc.Reques
 	if problem.Code == jsonrpc.CodeInternal && !errors.Is(err, context.Canceled) {
 		level = slog.LevelError
 	}
-	p.log.LogAttrs(context.WithoutCancel(ctx), level, "request failed",
-		slog.String("method", m.name), slog.Int64("code", problem.Code), slog.Any("error", err))
+	attrs := []slog.Attr{slog.String("method", m.name), slog.Int64("code", problem.Code), slog.String("fault", string(fault.CodeOf(err)))}
+	if problem.Code == jsonrpc.CodeInternal { // others may quote what the client sent
+		attrs = append(attrs, slog.Any("error", err))
+	}
+	p.log.LogAttrs(context.WithoutCancel(ctx), level, "request failed", attrs...)
 	r.Fail(problem)
 }

@@ -260,6 +260,8 @@ func (sub *subscription) broke(ctx context.Context, err error) {
 // be.
 func (sub *subscription) excuse(ctx context.Context) {
 	thread := string(sub.thread)
+	sub.order.Lock()
+	defer sub.order.Unlock()
 	sub.peer.send(context.WithoutCancel(ctx), sub.peer.frame(threads.WarningRaised{}.EventType(), protocol.WarningParams{
 		ThreadID: &thread, Message: "this connection does not follow the thread any more: its events cannot be read",
 	})...)
