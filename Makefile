@@ -37,6 +37,7 @@ bench: ## run the benchmarks: packages, compaction, journal beside bare SQLite, 
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
 	$(GO) run ./bench/journal
 	$(GO) run ./bench/sse -n $(SUBSCRIBERS)
+	$(GO) run ./bench/stream
 
 generate: ## write openapi.yaml from the methods
 	$(GO) generate ./...
