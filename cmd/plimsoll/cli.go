@@ -18,6 +18,8 @@ type CLI struct {
 	Export    exportCmd    `cmd:"" help:"Write a thread as a file that import reads."`
 	Threads   threadsCmd   `cmd:"" help:"List threads, or show one."`
 	Compact   compactCmd   `cmd:"" help:"Compact a thread, or a session file without any server."`
+	Requests  requestsCmd  `cmd:"" help:"List what a thread waits for an answer to."`
+	Answer    answerCmd    `cmd:"" help:"Answer an approval."`
 	Tail      tailCmd      `cmd:"" help:"Follow what happens in a thread."`
 	Token     tokenCmd     `cmd:"" help:"Print the token of a home."`
 	Doctor    doctorCmd    `cmd:"" help:"Check a home and name the fix of what is wrong."`

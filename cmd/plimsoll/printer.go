@@ -120,8 +120,24 @@ func describe(n protocol.Notification) (name, text string) {
 		return "thread", decodeAnd(n, func(v protocol.ThreadStartedParams) string { return startedText(v.Thread) })
 	case "thread/deleted":
 		return "thread", "deleted"
+	case "thread/archived":
+		return "thread", "archived"
+	case "thread/unarchived":
+		return "thread", "brought back from the archive"
+	case "thread/name/updated":
+		return "thread", decodeAnd(n, nameText)
+	case "thread/metadata/updated":
+		return "thread", decodeAnd(n, metadataText)
+	case "thread/reverted":
+		return "thread", decodeAnd(n, func(v protocol.ThreadRevertedParams) string { return "reverted to before turn " + v.BeforeTurnID })
+	case "thread/settings/updated":
+		return "settings", decodeAnd(n, func(v protocol.ThreadSettingsUpdatedParams) string { return settingsText(v.ThreadSettings) })
+	case "serverRequest/created":
+		return "request", decodeAnd(n, func(v protocol.ServerRequestCreatedParams) string { return requestText(v.Request) })
+	case "serverRequest/resolved":
+		return "request", decodeAnd(n, resolvedText)
 	case "thread/status/changed":
-		return "status", decodeAnd(n, func(v protocol.ThreadStatusChangedParams) string { return v.Status.Type })
+		return "status", decodeAnd(n, statusText)
 	case "thread/queue/changed":
 		return "queue", decodeAnd(n, func(v protocol.ThreadQueueChangedParams) string { return plural(len(v.Queue), "turn") + " waiting" })
 	case "turn/started":

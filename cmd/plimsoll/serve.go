@@ -184,7 +184,9 @@ func (s *server) announce(w io.Writer, st style) {
 	t.add("  api", s.url()+"/v1")
 	t.add("  description", s.url()+"/openapi.yaml")
 	t.add("  home", s.home.dir)
-	t.add("  token", "plimsoll token --home "+shellWord(s.home.dir))
+	token := "plimsoll token --home " + shellWord(s.home.dir)
+	t.add("  token", token)
+	t.add("  terminal", "PLIMSOLL_TOKEN=$("+token+") codex --remote ws"+strings.TrimPrefix(s.url(), "http")+" --remote-auth-token-env PLIMSOLL_TOKEN")
 	t.print(w, st)
 }
 

@@ -80,7 +80,8 @@ type threadsCmd struct {
 
 type threadsListCmd struct {
 	homeFlag
-	JSON bool `name:"json" help:"Print one JSON object a line."`
+	Archived bool `help:"List those that are archived instead."`
+	JSON     bool `name:"json" help:"Print one JSON object a line."`
 }
 
 // Run lists every thread, page by page.
@@ -88,7 +89,7 @@ func (c *threadsListCmd) Run(ctx context.Context, m *Main) error {
 	return c.withClient(ctx, m, func(cl *client) error {
 		t := &table{head: []string{"THREAD", "UPDATED", "STATUS", "TURNS", "ITEMS", "LOAD", "EPOCH", "PREVIEW"}}
 		n := 0
-		err := cl.eachThread(ctx, func(page api.ThreadListResult) error {
+		err := cl.eachOf(ctx, c.Archived, func(page api.ThreadListResult) error {
 			n += len(page.Data)
 			for _, th := range page.Data {
 				if !c.JSON {
@@ -103,6 +104,8 @@ func (c *threadsListCmd) Run(ctx context.Context, m *Main) error {
 			return fmt.Errorf("list threads: %w", err)
 		}
 		switch {
+		case n == 0 && c.Archived:
+			say(m.Stderr, "no thread is archived\n")
 		case n == 0:
 			say(m.Stderr, "there are no threads yet; `plimsoll import FILE` makes one\n")
 		case !c.JSON:
@@ -112,11 +115,19 @@ func (c *threadsListCmd) Run(ctx context.Context, m *Main) error {
 	})
 }
 
-// eachThread reads the list of threads page by page.
+// eachThread reads the list of threads page by page, archived ones last.
 func (c *client) eachThread(ctx context.Context, do func(api.ThreadListResult) error) error {
+	if err := c.eachOf(ctx, false, do); err != nil {
+		return err
+	}
+	return c.eachOf(ctx, true, do)
+}
+
+// eachOf reads the list of the threads that are archived, or that are not.
+func (c *client) eachOf(ctx context.Context, archived bool, do func(api.ThreadListResult) error) error {
 	for cursor := ""; ; {
 		var page api.ThreadListResult
-		if err := c.call(ctx, http.MethodGet, "/v1/threads?limit=1000"+cursor, nil, &page); err != nil {
+		if err := c.call(ctx, http.MethodGet, fmt.Sprintf("/v1/threads?limit=1000&archived=%t%s", archived, cursor), nil, &page); err != nil {
 			return err
 		}
 		if err := do(page); err != nil || page.NextCursor == nil {
@@ -132,6 +143,9 @@ func threadRow(t protocol.Thread) []string {
 		preview = oneLine(*t.Name, 60)
 	}
 	status := t.Status.Type
+	if t.Plimsoll.Archived {
+		status = "archived"
+	}
 	if t.Plimsoll.Damaged != nil {
 		status = "damaged"
 	}
@@ -191,7 +205,10 @@ func printThread(w io.Writer, s style, th protocol.Thread) {
 		t.add("name", oneLine(*th.Name, 100))
 	}
 	t.add("preview", oneLine(th.Preview, 100))
-	t.add("status", th.Status.Type)
+	t.add("status", statusText(protocol.ThreadStatusChangedParams{Status: th.Status}))
+	if th.Plimsoll.Archived {
+		t.add("archived", "yes: it takes no input and is listed with --archived")
+	}
 	if th.Plimsoll.Damaged != nil {
 		t.add("damaged", oneLine(*th.Plimsoll.Damaged, 160))
 	}
