@@ -15,7 +15,9 @@
 //   - Turns and compactions of a thread never overlap; threads never wait for
 //     each other.
 //   - Every turn and every compaction that started ends exactly once, also when
-//     the process dies: what was open is ended when the thread is loaded again.
+//     the process dies: what was open is ended when the thread is loaded again,
+//     but for a turn that only waits for answers, which goes on waiting.
+//   - Every request to the clients ends exactly once; the first valid answer wins.
 //   - Every tool call gets exactly one result, a synthetic one if need be.
 //   - Disconnecting cancels nothing; only Interrupt and Delete stop work.
 package threads
