@@ -120,3 +120,33 @@ func TestExperimentalMembersNeedTheCapabilityUnlessTheyAreOff(t *testing.T) {
 		t.Errorf("with the capability: %v", err)
 	}
 }
+
+// Whatever is sent as parameters is read or refused, with a text that is bounded.
+func FuzzRPCParams(f *testing.F) {
+	for _, seed := range []string{
+		``, `null`, `{}`, `[]`, `5`, `"x"`, `{"threadId":"` + someThread + `","input":[{"type":"text","text":"x"}],"limit":1e9}`,
+		`{"threadId":"` + someThread + `","gitInfo":{"sha":null,"branch":5},"items":[{},null],"name":"n","turnId":"u"}`,
+		`{"dynamicTools":[{"type":"namespace","name":"n","description":"d","tools":[{}]}],"cwd":["a",null],"sourceKinds":[[]]}`,
+		`{"collaborationMode":{"mode":"plan","settings":null},"sandboxPolicy":{"type":{"readOnly":{}}},"result":{"decision":{}}}`,
+		`{"threadId":"\ud800","limit":-0,"epoch":18446744073709551616}`,
+	} {
+		f.Add([]byte(seed), true)
+	}
+	f.Fuzz(func(t *testing.T, params []byte, experimental bool) {
+		if !json.Valid(params) && len(params) > 0 {
+			return // the connection has refused it before
+		}
+		for _, m := range methods {
+			if m.call == nil {
+				continue
+			}
+			got, err := decodeRPC(m, params, experimental)
+			if err == nil && got == nil || err != nil && fault.CodeOf(err) != fault.Invalid {
+				t.Errorf("%s %s: %v, %v", m.name, params, got, err)
+			}
+			if err != nil && len(err.Error()) > 1000 {
+				t.Errorf("%s: the error has %d bytes", m.name, len(err.Error()))
+			}
+		}
+	})
+}
