@@ -37,6 +37,7 @@ type caller struct {
 	cancel  context.CancelFunc
 	closing sync.Once
 	lastID  int
+	stopped sync.Mutex  // held while the client reads nothing
 	seen    []wireFrame // taken by next
 }
 
@@ -58,6 +59,8 @@ func (d *door) caller(t jsonrpc.Transport) *caller {
 	go func() {
 		defer close(c.gone)
 		for {
+			c.stopped.Lock()
+			c.stopped.Unlock()
 			b, err := t.Read()
 			if err != nil {
 				c.why = err
@@ -109,6 +112,11 @@ func (c *caller) hello(name, capabilities string) {
 	c.must("initialize", fmt.Sprintf(`{"clientInfo":{"name":%q,"version":"1"},"capabilities":%s}`, name, capabilities), nil)
 	c.write(`{"method":"initialized"}`)
 }
+
+// pause has the client read nothing more, but for one frame, until resume.
+func (c *caller) pause() { c.stopped.Lock() }
+
+func (c *caller) resume() { c.stopped.Unlock() }
 
 func (c *caller) write(frame string) {
 	c.t.Helper()
