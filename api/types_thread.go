@@ -28,7 +28,8 @@ type ThreadStartParams struct {
 	ThreadOverrides
 	// Name is the thread's title.
 	Name string `json:"name,omitempty" max:"200"`
-	// Ephemeral threads are kept in memory, and only as long as somebody uses them.
+	// Ephemeral threads are kept in memory, until the last JSON-RPC connection that
+	// used them ends; one that only REST uses, until it is deleted.
 	Ephemeral bool `json:"ephemeral,omitempty"`
 	// ThreadSource is the client's classification of the thread, such as user.
 	ThreadSource string `json:"threadSource,omitempty" max:"200"`
