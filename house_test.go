@@ -119,7 +119,7 @@ func checkFieldCases(table string, tests map[string]bool) []string {
 	return out
 }
 
-var caseID = regexp.MustCompile(`^P\d{3}$`)
+var caseID = regexp.MustCompile(`^(P\d{3}|S\d{1,2})$`)
 
 func TestFieldCasesNameTestsThatExist(t *testing.T) {
 	table, err := os.ReadFile("docs/field-cases.tsv")
