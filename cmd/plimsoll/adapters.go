@@ -9,6 +9,7 @@ import (
 	"github.com/plimsoll-dev/plimsoll/adapters"
 	"github.com/plimsoll-dev/plimsoll/adapters/agent"
 	"github.com/plimsoll-dev/plimsoll/adapters/offline"
+	"github.com/plimsoll-dev/plimsoll/adapters/titles"
 	"github.com/plimsoll-dev/plimsoll/threads"
 )
 
@@ -52,4 +53,6 @@ func openProviders(cfg config) ([]threads.Provider, error) {
 const titlesProvider = "title"
 
 // ephemeralProviders are those of ephemeral threads beside the configured ones.
-func ephemeralProviders() []threads.Provider { return nil }
+func ephemeralProviders() []threads.Provider {
+	return []threads.Provider{{Name: titlesProvider, Kind: "titles", Adapter: agent.New(titles.New())}}
+}
