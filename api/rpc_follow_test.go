@@ -7,7 +7,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/plimsoll-dev/plimsoll/adapters"
 	"github.com/plimsoll-dev/plimsoll/api/protocol"
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
@@ -349,24 +348,4 @@ func TestASlowReaderHoldsNobodyUpAndLosesNothing(t *testing.T) {
 	}
 	quick.close()
 	slow.close()
-}
-
-// Twenty thousand deltas to one client, codex.md §9.
-func BenchmarkDeltas(b *testing.B) {
-	d := open(b)
-	c := d.hello("")
-	thread := c.start("puppet")
-	b.ReportAllocs()
-	for b.Loop() {
-		c.say(thread, "go")
-		go func() {
-			for range 20_000 {
-				d.puppet.chunks <- text("word ")
-			}
-			d.puppet.chunks <- adapters.Done{Stop: adapters.StopEnd}
-		}()
-		c.until("turn/completed")
-		c.seen = nil
-	}
-	c.close()
 }
