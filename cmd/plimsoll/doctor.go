@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/plimsoll-dev/plimsoll/api"
+	"github.com/plimsoll-dev/plimsoll/api/jsonrpc"
 )
 
 type doctorCmd struct {
@@ -142,7 +143,11 @@ func configDetail(h home, cfg config) string {
 	if !fileExists(h.path(configFile)) {
 		return "no " + configFile + ", all defaults"
 	}
-	return fmt.Sprintf("%s, %s", h.path(configFile), plural(len(cfg.order), "provider"))
+	text := fmt.Sprintf("%s, %s", h.path(configFile), plural(len(cfg.order), "provider"))
+	if cfg.Compaction.Route != "" {
+		text += ", compactions " + cfg.Compaction.Route
+	}
+	return text
 }
 
 func checkToken(h home) finding {
@@ -197,7 +202,22 @@ func checkOpen(ctx context.Context, m *Main, h home) (out []finding, served bool
 		how = "served by the running server"
 	}
 	out = append(out, okay("journal", h.path(dbFile)+", "+how), checkThreads(ctx, cl), checkProviders(ctx, cl))
+	if !cl.local {
+		out = append(out, checkProtocol(ctx, h))
+	}
 	return out, !cl.local
+}
+
+// checkProtocol asks whether an app-server could join the home's owner.
+func checkProtocol(ctx context.Context, h home) finding {
+	owner, err := dialOwner(ctx, h)
+	if err == nil {
+		err = owner.Close(jsonrpc.StatusNormal, "")
+	}
+	if err != nil {
+		return failed("protocol", err.Error(), "stop the running server, which may be an older one, and start this one")
+	}
+	return okay("protocol", "app-servers can join the running server")
 }
 
 func checkThreads(ctx context.Context, cl *client) finding {
