@@ -11,7 +11,7 @@ import (
 // the default. What they do not bound for themselves, the number of requests that
 // run, is at most that of the connections.
 type Limits struct {
-	Streams     int // event streams that are open, in all; 10,000
+	Streams     int // event streams that are open, and threads that connections follow, in all; 10,000
 	Connections int // of one Serve call, those of its streams and WebSockets left out; 256
 	Imports     int // session files that are read; 2
 	Peers       int // WebSockets that are open, in all; 1,000

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"slices"
 
 	"github.com/plimsoll-dev/plimsoll/api/jsonrpc"
@@ -116,6 +117,14 @@ func (p *peer) resolved(e events.Event) error {
 	return nil
 }
 
+// unask forgets the requests of a thread that the client does not follow any more.
+// Answers that came are still judged.
+func (p *peer) unask(thread transcript.ThreadID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.DeleteFunc(p.asked, func(_ threads.RequestID, a *asked) bool { return a.thread == thread })
+}
+
 func (p *peer) settle(id threads.RequestID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -147,7 +156,7 @@ func (p *peer) Response(id, result json.RawMessage, problem *jsonrpc.Error) {
 func (p *peer) judge(id threads.RequestID, a *asked) {
 	for {
 		p.mu.Lock()
-		if len(a.answers) == 0 || p.asked[id] != a {
+		if len(a.answers) == 0 {
 			a.judging = false
 			p.mu.Unlock()
 			return

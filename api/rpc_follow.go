@@ -61,8 +61,8 @@ func (p *peer) following(id transcript.ThreadID) *subscription {
 
 // join follows the thread that a result is about. The answer is queued. If the
 // thread is followed already, that goes on, and only what the client has to know
-// to take part is told again.
-func (p *peer) join(ctx context.Context, m method, result any) {
+// to take part is told again: join reports whether a subscription began.
+func (p *peer) join(ctx context.Context, m method, result any) bool {
 	j := result.(joiner).joined()
 	sub := &subscription{peer: p, thread: j.thread, pending: j.requests, tellsLive: m.own, done: make(chan struct{}), more: make(chan struct{}, 1)}
 	if forked, ok := result.(*ThreadStartResult); ok && m.name == "thread/fork" {
@@ -82,9 +82,10 @@ func (p *peer) join(ctx context.Context, m method, result any) {
 	if p.following(j.thread) != nil {
 		frames := append(sub.preface, p.requestFrames(sub, j.requests, true)...)
 		p.send(ctx, frames...)
-		return
+		return false
 	}
 	p.begin(sub, j.after)
+	return true
 }
 
 // begin starts a subscription.
@@ -117,6 +118,7 @@ func (sub *subscription) gone() {
 		delete(p.subs, sub.thread)
 	}
 	p.server.crowd.add(&p.server.crowd.followers, sub.thread, -1)
+	p.server.opened.give()
 }
 
 // leave ends the subscription to a thread, and reports whether there was one. It
@@ -128,6 +130,7 @@ func (p *peer) leave(id transcript.ThreadID) bool {
 	}
 	sub.cancel()
 	<-sub.done
+	p.unask(id)
 	return true
 }
 
@@ -199,6 +202,8 @@ func (sub *subscription) event(ctx context.Context, e events.Event) error {
 		return sub.created(ctx, e)
 	case threads.RequestResolved{}.EventType():
 		return sub.peer.resolved(e)
+	case threads.ThreadDeleted{}.EventType():
+		sub.peer.unask(sub.thread)
 	}
 	return nil
 }

@@ -137,6 +137,7 @@ func TestAForkIsToldWithoutWhatWasCopied(t *testing.T) {
 	before := len(a.seen)
 	var r ThreadStartResult
 	a.must("thread/fork", `{"threadId":"`+thread+`","excludeTurns":true}`, &r)
+	a.until("thread/tokenUsage/updated")
 	a.say(r.Thread.ID, "on")
 	a.until("turn/completed")
 	got := strings.Join(a.flow(before), " ")
@@ -175,6 +176,27 @@ func TestUnsubscribeEndsWhatIsTold(t *testing.T) {
 		}
 	}
 	c.close()
+}
+
+func TestFollowingTooMuchIsRefused(t *testing.T) {
+	d := open(t, func(o *Options) { o.Limits.Streams = 2 })
+	c := d.hello("")
+	one := c.start("offline")
+	c.start("offline")
+	if e := c.refused("thread/start", `{}`); e.Code != -32001 || e.Message != "Server overloaded; retry later." {
+		t.Errorf("%+v", e)
+	}
+	c.must("thread/unsubscribe", `{"threadId":"`+one+`"}`, nil)
+	c.must("thread/resume", `{"threadId":"`+one+`"}`, nil)
+	c.must("thread/unsubscribe", `{"threadId":"`+one+`"}`, nil)
+	if e := c.refused("thread/resume", `{"threadId":"`+nowhere+`"}`); e.Message != "no rollout found for thread id "+nowhere {
+		t.Errorf("%+v", e)
+	}
+	c.must("thread/resume", `{"threadId":"`+one+`"}`, nil) // what failed takes no place
+	c.close()
+	if n := len(d.server.opened); n != 0 {
+		t.Errorf("%d places are taken", n)
+	}
 }
 
 // From every position: the rest, stream/live once, and then what happens.

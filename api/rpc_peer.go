@@ -164,6 +164,31 @@ func (p *peer) answer(ctx context.Context, m method, params any, r *jsonrpc.Requ
 			defer sub.order.Unlock()
 		}
 	}
+	if m.subscribes {
+		p.subscribe(ctx, m, params, r)
+		return
+	}
+	result, err := m.call(p.server, ctx, params)
+	if err != nil {
+		p.fail(ctx, m, params, r, err)
+		return
+	}
+	r.Reply(result)
+}
+
+// subscribe answers a request that has the connection follow a thread from then
+// on. What follows counts as a stream.
+func (p *peer) subscribe(ctx context.Context, m method, params any, r *jsonrpc.Request) {
+	if !p.server.opened.take() {
+		p.fail(ctx, m, params, r, fault.New(fault.Overloaded, "%d streams are open, which is the limit", p.server.caps.Streams))
+		return
+	}
+	began := false
+	defer func() {
+		if !began {
+			p.server.opened.give()
+		}
+	}()
 	result, err := m.call(p.server, ctx, params)
 	if err != nil {
 		p.fail(ctx, m, params, r, err)
@@ -173,9 +198,7 @@ func (p *peer) answer(ctx context.Context, m method, params any, r *jsonrpc.Requ
 		p.hold(transcript.ThreadID(made.Thread.ID))
 	}
 	r.Reply(result)
-	if m.subscribes {
-		p.join(ctx, m, result)
-	}
+	began = p.join(ctx, m, result)
 }
 
 // await answers a compaction when it has ended. The lane of the thread goes on
