@@ -353,6 +353,29 @@ func TestRestartedProgramWaitsForTheOneBefore(t *testing.T) {
 	a.ends(0)
 }
 
+func TestTitleIsFoundWithoutTheProviderAndLeavesNoThread(t *testing.T) {
+	t.Parallel()
+	h := scripted(t, "-- turn * --\nfail the provider was asked\n")
+	p := start(t, h, "app-server").greet()
+	var r struct {
+		Thread struct{ ID, ModelProvider string }
+	}
+	mustDo(t, json.Unmarshal(p.ask("thread/start", `{"ephemeral":true,"threadSource":"thread_title"}`), &r))
+	p.turn(r.Thread.ID, "tides at Dover")
+	frames, f := p.until("turn/completed")
+	if all := strings.Join(frames, ""); !strings.Contains(all, `\"title\"`) || !strings.Contains(string(f.Params), `"status":"completed"`) {
+		t.Errorf("on provider %s it went\n%s", r.Thread.ModelProvider, all)
+	}
+	if list := p.ask("thread/list", `{}`); strings.Contains(string(list), r.Thread.ID) {
+		t.Errorf("the thread is listed: %s", list)
+	}
+	mustDo(t, p.in.Close())
+	p.ends(0)
+	if list, _, _ := shell(t, h, "threads", "list"); strings.Contains(list, r.Thread.ID) {
+		t.Errorf("the thread was kept: %s", list)
+	}
+}
+
 func TestServerAndProgramsShareAHome(t *testing.T) {
 	t.Parallel()
 	h := scripted(t, "-- turn * --\nsay one\n")

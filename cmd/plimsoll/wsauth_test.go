@@ -94,6 +94,28 @@ func TestWebSocketClientsProveThemselves(t *testing.T) {
 	}
 }
 
+func TestOpenAddressServesWhoProvesItself(t *testing.T) {
+	t.Parallel()
+	names, err := addressesOf(endpoint{"tcp", "0.0.0.0:0"})
+	mustDo(t, err)
+	i := slices.IndexFunc(names, func(n string) bool { return !isLoopback(strings.Trim(n, "[]")) && !strings.HasPrefix(n, "[") })
+	if i < 0 {
+		t.Skip("SKIPPED: this machine has no address but loopback")
+	}
+	digest := fmt.Sprintf("%x", sha256.Sum256([]byte("secret")))
+	p := start(t, filepath.Join(t.TempDir(), "home"), "app-server", "--listen", "ws://0.0.0.0:0", "--ws-auth", "capability-token", "--ws-token-sha256", digest)
+	_, port, _ := strings.Cut(strings.TrimPrefix(p.address(), "ws://"), "]:")
+	if port == "" {
+		_, port, _ = strings.Cut(strings.TrimPrefix(p.address(), "ws://"), ":")
+	}
+	url := "ws://" + names[i] + ":" + port
+	for token, want := range map[string]int{"": 401, "secret": 0} {
+		if status, body := refusal(t, url, token); status != want {
+			t.Errorf("token %q: %d %s", token, status, body)
+		}
+	}
+}
+
 func TestUnixSocketIsPrivateAndNothingElseIsReplaced(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
