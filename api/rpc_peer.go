@@ -165,7 +165,7 @@ func (p *peer) answer(ctx context.Context, m method, params any, r *jsonrpc.Requ
 		}
 	}
 	if m.subscribes {
-		p.subscribe(ctx, m, params, r)
+		p.answerAndFollow(ctx, m, params, r)
 		return
 	}
 	result, err := m.call(p.server, ctx, params)
@@ -176,9 +176,9 @@ func (p *peer) answer(ctx context.Context, m method, params any, r *jsonrpc.Requ
 	r.Reply(result)
 }
 
-// subscribe answers a request that has the connection follow a thread from then
+// answerAndFollow answers a request that has the connection follow a thread from then
 // on. What follows counts as a stream.
-func (p *peer) subscribe(ctx context.Context, m method, params any, r *jsonrpc.Request) {
+func (p *peer) answerAndFollow(ctx context.Context, m method, params any, r *jsonrpc.Request) {
 	if !p.server.opened.take() {
 		p.fail(ctx, m, params, r, fault.New(fault.Overloaded, "%d streams are open, which is the limit", p.server.caps.Streams))
 		return
