@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/plimsoll-dev/plimsoll/api/protocol"
+	"github.com/plimsoll-dev/plimsoll/events"
 	"github.com/plimsoll-dev/plimsoll/threads"
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
@@ -100,9 +101,16 @@ func declared(specs []DynamicToolSpec) ([]threads.DynamicTool, error) {
 	return tools, nil
 }
 
-// joined implements joiner: who made a thread sees it from its first event on.
+// joined implements joiner: who made a thread sees it from its first event on. Who
+// made it before, and asks again with the same clientRequestId, takes part in it.
 func (r *ThreadStartResult) joined() joining {
-	return joining{thread: transcript.ThreadID(r.Thread.ID)}
+	j := joining{thread: transcript.ThreadID(r.Thread.ID)}
+	if r.Thread.Plimsoll.Turns > 0 {
+		if at, err := events.ParseCursor(r.AsOf); err == nil {
+			j.after = &at
+		}
+	}
+	return j
 }
 
 // joined implements joiner: who resumes a thread sees what comes after the answer.

@@ -210,14 +210,7 @@ func (sub *subscription) event(ctx context.Context, e events.Event) error {
 
 // delta adds more text of an item.
 func (sub *subscription) delta(d events.Delta) error {
-	if sub.open.event != d.Opened {
-		open, err := openedBy(d.Opened)
-		if err != nil {
-			return err
-		}
-		sub.open = open
-	}
-	n, err := sub.open.delta(d)
+	n, err := sub.open.more(d)
 	if err != nil || sub.peer.client.Load().optOut[n.Method] {
 		return err
 	}

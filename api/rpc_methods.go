@@ -113,7 +113,7 @@ func (s *Server) initialize(ctx context.Context, p *InitializeParams) (*Initiali
 		return nil, err
 	}
 	return &InitializeResult{
-		UserAgent: s.userAgent(p.ClientInfo), CodexHome: s.home, PlatformFamily: platformFamily, PlatformOs: platformOs,
+		UserAgent: s.userAgent(), CodexHome: s.home, PlatformFamily: platformFamily, PlatformOs: platformOs,
 		Plimsoll: PlimsollServer{Version: s.version, Methods: ownMethods, Notifications: ownNotifications},
 	}, nil
 }

@@ -258,9 +258,11 @@ func (p *peer) greet(params *InitializeParams) error {
 	return nil
 }
 
-// userAgent is how this server calls itself, in codex's form.
-func (s *Server) userAgent(c ClientInfo) string {
-	return fmt.Sprintf("plimsoll/%s (%s; %s) %s (%s; %s)", s.version, runtime.GOOS, runtime.GOARCH, clip(c.Name), clip(c.Name), clip(c.Version))
+// userAgent is how this server calls itself. It has no slash: the codex TUI takes
+// what follows one for the version of codex, and warns that it is an old one (codex
+// 0.171, observed).
+func (s *Server) userAgent() string {
+	return fmt.Sprintf("plimsoll-%s (%s; %s)", s.version, runtime.GOOS, runtime.GOARCH)
 }
 
 // hold keeps an ephemeral thread as long as this connection is there.

@@ -76,7 +76,7 @@ func (o *sse) send(m events.Message) error {
 	case events.KindEvent:
 		err = o.event(m)
 	case events.KindDelta:
-		err = o.delta(m.Delta)
+		err = o.unnumbered(o.open.more(m.Delta))
 	case events.KindLive:
 		o.live = true
 		err = o.unnumbered(message(methodStreamLive, protocol.StreamLiveParams{Cursor: m.Cursor.String()}, time.Now()))
@@ -105,19 +105,6 @@ func (o *sse) event(m events.Message) error {
 	}
 	o.data(frame)
 	return nil
-}
-
-// delta writes more text of an item. What the opening event says is decoded once
-// and not for each piece.
-func (o *sse) delta(d events.Delta) error {
-	if o.open.event != d.Opened {
-		open, err := openedBy(d.Opened)
-		if err != nil {
-			return err
-		}
-		o.open = open
-	}
-	return o.unnumbered(o.open.delta(d))
 }
 
 func (o *sse) unnumbered(n protocol.Notification, err error) error {

@@ -189,6 +189,19 @@ func openedBy(e *events.Event) (openItem, error) {
 	return openItem{e, started.Item.Turn, started.Item.Body.Kind() == transcript.KindReasoning}, nil
 }
 
+// more maps more text of an item. What its opening event says is decoded once, and
+// not for each piece.
+func (o *openItem) more(d events.Delta) (protocol.Notification, error) {
+	if o.event != d.Opened {
+		open, err := openedBy(d.Opened)
+		if err != nil {
+			return protocol.Notification{}, err
+		}
+		*o = open
+	}
+	return o.delta(d)
+}
+
 // delta maps more text of the item.
 func (o openItem) delta(d events.Delta) (protocol.Notification, error) {
 	thread, turn, now := o.event.Thread, string(o.turn), time.Now()

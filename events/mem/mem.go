@@ -1,4 +1,4 @@
-// Package mem is the journal in memory, for tests. It keeps the contract of
+// Package mem is the journal in memory, for ephemeral threads and for tests. It keeps the contract of
 // events.Journal except for surviving the process, and can fail on demand.
 package mem
 
