@@ -101,7 +101,7 @@ type fromRPC interface {
 
 // lenient sets out from a value.
 func lenient(raw json.RawMessage, out reflect.Value, c constraint, name string) error {
-	if d, ok := out.Addr().Interface().(fromRPC); ok {
+	if d, ok := reflect.TypeAssert[fromRPC](out.Addr()); ok {
 		return d.fromRPC(raw, name)
 	}
 	if out.Type() == reflect.TypeFor[json.RawMessage]() {

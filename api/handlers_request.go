@@ -117,7 +117,7 @@ func decisionOf(raw json.RawMessage) (threads.RequestAnswer, error) {
 		} `json:"applyNetworkPolicyAmendment"`
 	}
 	err := json.Unmarshal(raw, &amended)
-	a := threads.RequestAnswer{Decision: adapters.Accept, Amendment: transcript.RawJSON(raw)}
+	a := threads.RequestAnswer{Decision: adapters.Accept, Amendment: raw}
 	switch {
 	case err != nil:
 	case amended.Exec != nil && amended.Network == nil && len(amended.Exec.Amendment) > 0:

@@ -92,10 +92,10 @@ func declared(specs []DynamicToolSpec) ([]threads.DynamicTool, error) {
 		case spec.Type == "function" && spec.InputSchema == nil:
 			return nil, invalid("dynamicTools[%d] is a function: `inputSchema` is missing", i)
 		case spec.Type == "function":
-			tools = append(tools, threads.DynamicTool{Name: spec.Name, Description: spec.Description, Schema: transcript.RawJSON(spec.InputSchema)})
+			tools = append(tools, threads.DynamicTool{Name: spec.Name, Description: spec.Description, Schema: spec.InputSchema})
 		}
 		for _, f := range spec.Tools {
-			tools = append(tools, threads.DynamicTool{Namespace: spec.Name, Name: f.Name, Description: f.Description, Schema: transcript.RawJSON(f.InputSchema)})
+			tools = append(tools, threads.DynamicTool{Namespace: spec.Name, Name: f.Name, Description: f.Description, Schema: f.InputSchema})
 		}
 	}
 	return tools, nil
@@ -361,11 +361,7 @@ func (s *Server) threadRevert(ctx context.Context, p *ThreadRevertParams) (*Thre
 // thread sees. No client is shown them.
 func (s *Server) threadInject(ctx context.Context, p *InjectItemsParams) (*Empty, error) {
 	id := transcript.ThreadID(p.ThreadID)
-	items := make([]transcript.RawJSON, len(p.Items))
-	for i, raw := range p.Items {
-		items[i] = transcript.RawJSON(raw)
-	}
-	return &Empty{}, s.service(id).InjectItems(ctx, id, items)
+	return &Empty{}, s.service(id).InjectItems(ctx, id, p.Items)
 }
 
 // threadMetadata changes what is known about a thread.

@@ -83,8 +83,9 @@ func onlyText(raw json.RawMessage, name string) error {
 	var parts []struct {
 		Type string `json:"type"`
 	}
-	if json.Unmarshal(raw, &parts) != nil {
-		return nil // what is wrong is told by whoever reads it
+	// What is wrong with it beside that is told by whoever reads it.
+	if err := json.Unmarshal(raw, &parts); err != nil {
+		parts = nil
 	}
 	for i, p := range parts {
 		switch p.Type {

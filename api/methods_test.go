@@ -103,8 +103,8 @@ func TestAThreadIsNamedPutAwayAndBroughtBack(t *testing.T) {
 	if back.Thread.Plimsoll.Archived || back.AsOf == "" {
 		t.Errorf("unarchived: %+v", back)
 	}
-	git := call[ThreadResult](d, 200, "POST", path+"/metadata", `{"gitInfo":{"branch":"main","sha":"abc"}}`)
-	git = call[ThreadResult](d, 200, "POST", path+"/metadata", `{"gitInfo":{"sha":null}}`)
+	call[ThreadResult](d, 200, "POST", path+"/metadata", `{"gitInfo":{"branch":"main","sha":"abc"}}`)
+	git := call[ThreadResult](d, 200, "POST", path+"/metadata", `{"gitInfo":{"sha":null}}`)
 	if g := git.Thread.GitInfo; g == nil || *g.Branch != "main" || g.SHA != nil {
 		t.Errorf("git after a patch: %+v", g)
 	}

@@ -150,6 +150,7 @@ func (s *Server) rpcProblem(ctx context.Context, m method, params any, err error
 		if f, ok := f.Data.(threads.NotSteerable); ok {
 			return notSteerable(f)
 		}
+	default: // the client could have done otherwise
 	}
 	data := rpcData{Code: code}
 	if f != nil {

@@ -59,7 +59,8 @@ func (d *door) caller(t jsonrpc.Transport) *caller {
 	go func() {
 		defer close(c.gone)
 		for {
-			c.stopped.Lock()
+			c.stopped.Lock() // is held while the client does not read
+			_ = c.end
 			c.stopped.Unlock()
 			b, err := t.Read()
 			if err != nil {
@@ -89,7 +90,8 @@ func (c *caller) leave() {
 	c.end.Close(jsonrpc.StatusNormal, "")
 	<-c.gone
 	select {
-	case <-c.served:
+	case err := <-c.served:
+		_ = err // why it ended is for the tests that look
 	case <-time.After(patience):
 		c.t.Error("the connection is served after its end")
 	}

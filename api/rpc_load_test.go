@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -101,7 +102,7 @@ func (b *busy) connect(from, to int64, slow bool) (at int64, err error) {
 	go func() { served <- b.d.server.ServeConn(context.Background(), server) }()
 	defer func() {
 		client.Close(jsonrpc.StatusNormal, "")
-		<-served
+		err = errors.Join(err, <-served)
 	}()
 	for _, f := range []string{
 		`{"id":1,"method":"initialize","params":{"clientInfo":{"name":"s","version":"1"}}}`,

@@ -194,7 +194,9 @@ func TestTheLogHasNoBodies(t *testing.T) {
 	thread := c.start("offline")
 	c.say(thread, "SECRETSECRET")
 	c.until("turn/completed")
-	c.refused("turn/start", `{"threadId":"`+thread+`","mode":"SECRETSECRET","input":[]}`)
+	if e := c.refused("turn/start", `{"threadId":"`+thread+`","mode":"SECRETSECRET","input":[]}`); e.Code != -32600 {
+		t.Errorf("%+v", e)
+	}
 	c.write(`{"id":9,"method":"turn/start","params":{"SECRETSECRET":`)
 	c.must("thread/list", `{}`, nil)
 	c.close()

@@ -94,7 +94,7 @@ func (w *witness) lived() (thread, turn string) {
 		{"type":"function","name":"g","description":"d","inputSchema":{"type":"object"},"deferLoading":true}]}`, &started)
 	thread = started.Thread.ID
 	for _, said := range []string{"The harbour is at /srv/harbour.", "What did I say about the harbour?"} {
-		turn = w.turn(thread, said).Turn.ID
+		w.turn(thread, said)
 	}
 	w.ask("thread/compact/start", ids(`{"threadId":"%t","wait":true}`, thread, ""), nil)
 	return thread, w.turn(thread, "Where is the harbour?").Turn.ID

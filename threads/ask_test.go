@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -339,8 +340,8 @@ func wantTooLate(t testing.TB, err error, want threads.AlreadyResolved) {
 
 // lastCall is the id of the newest call that the model reads.
 func lastCall(r *request) string {
-	for i := len(r.Entries) - 1; i >= 0; i-- {
-		if c, ok := r.Entries[i].Item.Body.(transcript.ToolCall); ok {
+	for _, e := range slices.Backward(r.Entries) {
+		if c, ok := e.Item.Body.(transcript.ToolCall); ok {
 			return string(c.CallID)
 		}
 	}
@@ -415,7 +416,7 @@ func TestTheFlagGoesWithTheLastApproval(t *testing.T) {
 	b.request().answer(t, "done")
 	b.await(id, ended(ack.Turn.ID))
 	var got []string
-	for _, line := range strings.Split(b.log(id), "\n") {
+	for line := range strings.SplitSeq(b.log(id), "\n") {
 		if strings.HasPrefix(line, "serverRequest/") || strings.HasPrefix(line, "thread/status") {
 			got = append(got, strings.TrimPrefix(line, "thread/"))
 		}
@@ -733,8 +734,15 @@ func TestSettingsReachTheSessionWithEachTurn(t *testing.T) {
 func TestNamesOfClientToolsFitEveryProvider(t *testing.T) {
 	long := strings.Repeat("x", 70)
 	tools := []threads.DynamicTool{
-		{Name: "read"}, {Namespace: "editor", Name: "read"}, {Name: "editor__read"}, {Namespace: "a b", Name: "ü"},
-		{Name: long}, {Name: long + "y"}, {Name: "taken"}, {Name: "read"}, {Name: ""},
+		{Name: "read"},
+		{Namespace: "editor", Name: "read"},
+		{Name: "editor__read"},
+		{Namespace: "a b", Name: "ü"},
+		{Name: long},
+		{Name: long + "y"},
+		{Name: "taken"},
+		{Name: "read"},
+		{Name: ""},
 	}
 	names := threads.OfferedNames(tools, map[string]threads.Tool{"taken": nil})
 	seen := map[string]bool{"taken": true}

@@ -40,7 +40,6 @@ func (b *bench) nextRequest(id transcript.ThreadID) string {
 type moment struct {
 	turn transcript.TurnID
 	next string
-	plan string
 }
 
 // moments has a thread with two compactions happen, and notes what its next

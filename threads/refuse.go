@@ -21,7 +21,7 @@ func (s *Service) RefuseTurn(ctx context.Context, id transcript.ThreadID, why st
 type refuseTurn struct{ why string }
 
 func (c refuseTurn) decide(s *state, env env) (decision, error) {
-	if s.mustRest() != nil {
+	if rests := s.mustRest() == nil; !rests { // it is told beside what runs
 		return decision{payloads: []Payload{WarningRaised{c.why}}}, nil
 	}
 	turn := transcript.Turn{ID: transcript.TurnID(env.newID()), Kind: transcript.TurnUser, Status: transcript.TurnInProgress, StartedAt: env.now}
@@ -29,7 +29,10 @@ func (c refuseTurn) decide(s *state, env env) (decision, error) {
 	ended.Status, ended.CompletedAt = transcript.TurnFailed, env.now
 	ended.Error = &transcript.TurnError{Message: c.why, Code: string(fault.Refused)}
 	return decision{payloads: []Payload{
-		StatusChanged{Status: StatusActive}, TurnStarted{Turn: turn},
-		StatusChanged{Status: StatusIdle}, ErrorRaised{TurnID: turn.ID, Error: *ended.Error}, TurnCompleted{Turn: ended},
+		StatusChanged{Status: StatusActive},
+		TurnStarted{Turn: turn},
+		StatusChanged{Status: StatusIdle},
+		ErrorRaised{TurnID: turn.ID, Error: *ended.Error},
+		TurnCompleted{Turn: ended},
 	}}, nil
 }

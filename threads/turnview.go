@@ -3,6 +3,7 @@ package threads
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 
 	"github.com/plimsoll-dev/plimsoll/threads/fault"
@@ -119,9 +120,9 @@ func summary(messages []ItemView) []ItemView {
 			break
 		}
 	}
-	for i := len(messages) - 1; i >= 0; i-- {
-		if messages[i].Item.Body.Kind() == transcript.KindAgentMessage {
-			return append(out, messages[i])
+	for _, v := range slices.Backward(messages) {
+		if v.Item.Body.Kind() == transcript.KindAgentMessage {
+			return append(out, v)
 		}
 	}
 	return out

@@ -37,8 +37,11 @@ func (f codexFlags) given() []string {
 		name string
 		set  bool
 	}{
-		{"--config", len(f.Config) > 0}, {"--enable", len(f.Enable) > 0}, {"--disable", len(f.Disable) > 0},
-		{"--strict-config", f.StrictConfig}, {"--analytics-default-enabled", f.AnalyticsDefaultEnabled},
+		{"--config", len(f.Config) > 0},
+		{"--enable", len(f.Enable) > 0},
+		{"--disable", len(f.Disable) > 0},
+		{"--strict-config", f.StrictConfig},
+		{"--analytics-default-enabled", f.AnalyticsDefaultEnabled},
 	} {
 		if flag.set {
 			names = append(names, flag.name)

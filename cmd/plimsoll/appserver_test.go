@@ -95,7 +95,9 @@ func start(t *testing.T, h string, args ...string) *program {
 		_ = p.cmd.Process.Kill() // it has ended, if the test went well
 		for range p.out {
 		}
-		<-p.end
+		if err := <-p.end; err != nil && t.Failed() {
+			t.Logf("it ended with %v", err)
+		}
 		if t.Failed() {
 			t.Logf("stderr of %v:\n%s", args, p.said())
 		}

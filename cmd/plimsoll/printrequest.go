@@ -20,13 +20,13 @@ func metadataText(v protocol.ThreadMetadataUpdatedParams) string {
 	if v.GitInfo == nil {
 		return "is in no repository"
 	}
-	text := "repository"
+	parts := []string{"repository"}
 	for _, part := range []*string{v.GitInfo.Branch, v.GitInfo.SHA, v.GitInfo.OriginURL} {
 		if part != nil {
-			text += " " + oneLine(*part, 100)
+			parts = append(parts, oneLine(*part, 100))
 		}
 	}
-	return text
+	return strings.Join(parts, " ")
 }
 
 func settingsText(s protocol.ThreadSettings) string {

@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // tides is what the provider of most of these tests does.
@@ -24,61 +26,141 @@ say It is deployed.
 ask edit notes.txt => high water at 07:30
 say It is written down.
 -- turn fail --
+say I look at the gauge.
 fail the gauge is out of order
 -- turn * --
 say High water is at 07:30.
 `
 
-func TestTerminalStreamsAnswersAndSteers(t *testing.T) {
+func TestTerminalShowsAnswersAsTheyComeAndSteersThem(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, "", tides)
 	tm := d.open()
-	t.Log(tm.ready())
-	tm.says("when is high water?")
-	t.Log(tm.shows("• High water is at 07:30."))
 	tm.ready()
+	tm.says("when is high water?")
+	tm.shows("• High water is at 07:30.")
+	tm.finishes(1)
+
 	tm.says("explain it slowly")
-	first := tm.shows("The water rises")
-	if strings.Contains(first, "before it is high") {
-		t.Errorf("the answer came at once:\n%s", first)
+	if s := tm.shows("The water rises"); strings.Contains(s, "before it is high") {
+		t.Errorf("the answer came at once:\n%s", s)
 	}
-	t.Log(tm.shows("slowly again", "before it is high."))
+	if s := tm.shows("in the middle"); strings.Contains(s, "before it is high") {
+		t.Errorf("the answer did not grow:\n%s", s)
+	}
+	tm.shows("before it is high.")
 	tm.says("and the wind?")
-	t.Log(tm.screen())
-	t.Log(tm.shows("You said: and the wind?"))
-	t.Log(tm.finishes(2))
-	t.Log(d.thread())
-	t.Log(tm.quit())
+	tm.shows("› and the wind?", "• You said: and the wind?")
+	tm.finishes(2)
+	tm.captured("steer")
+
+	id, _ := d.thread()
+	want := []turnShape{
+		{"completed", []string{"userMessage", "agentMessage"}},
+		{"completed", []string{"userMessage", "agentMessage", "userMessage", "agentMessage"}},
+	}
+	if diff := cmp.Diff(want, d.turns(id)); diff != "" {
+		t.Errorf("the turns (-want +got):\n%s", diff)
+	}
+	if s := tm.quit(); !strings.Contains(s, "resume "+id) {
+		t.Errorf("it does not say how to go on with %s:\n%s", id, s)
+	}
 }
 
-func TestTerminalInterrupts(t *testing.T) {
+func TestTerminalGoesOnAfterAnInterruptAndAFailure(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, "", tides)
 	tm := d.open()
 	tm.ready()
 	tm.says("please wait")
-	t.Log(tm.shows("I wait for you."))
-	d.expects("Conversation interrupted")
+	tm.shows("• I wait for you.")
+	d.expects("■ Conversation interrupted")
 	tm.keys("Escape")
-	t.Log(tm.shows("nterrupted"))
-	tm.says("when is high water?")
-	t.Log(tm.finishes(1))
-	d.expects("out of order")
+	tm.shows("■ Conversation interrupted")
+	d.expects("■ the gauge is out of order")
 	tm.says("please fail")
-	t.Log(tm.shows("out of order"))
+	tm.shows("■ the gauge is out of order")
+	tm.says("when is high water?")
+	tm.shows("• High water is at 07:30.")
+	tm.finishes(1)
+	tm.captured("interrupt")
+
+	id, _ := d.thread()
+	want := []turnShape{
+		{"interrupted", []string{"userMessage", "agentMessage"}},
+		{"failed", []string{"userMessage", "agentMessage"}},
+		{"completed", []string{"userMessage", "agentMessage"}},
+	}
+	if diff := cmp.Diff(want, d.turns(id)); diff != "" {
+		t.Errorf("the turns (-want +got):\n%s", diff)
+	}
 }
 
-func TestTerminalAsks(t *testing.T) {
+func TestTerminalAsksAndTellsTheAnswer(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, "", tides)
 	tm := d.open()
 	tm.ready()
 	tm.says("please deploy it")
-	t.Log(tm.shows("make deploy", "Would you like"))
+	tm.shows("Would you like to run the following command?", "$ make deploy")
+	tm.captured("approval")
 	tm.keys("y")
-	t.Log(tm.finishes(1))
-	tm.says("edit")
-	t.Log(tm.shows("Would you like"))
+	tm.shows("• Ran make deploy", "deployed to the harbour", "• It is deployed.")
+	tm.finishes(1)
+
+	tm.says("edit the notes")
+	tm.shows("Would you like to make the following edits?", "1 +high water at 07:30")
+	tm.captured("edit")
 	tm.keys("y")
-	t.Log(tm.finishes(2))
+	tm.shows("• It is written down.")
+	tm.finishes(2)
+
+	tm.says("deploy again")
+	tm.shows("Would you like to run the following command?")
+	d.expects("✗ You canceled the request to run make deploy")
+	d.expects("■ Conversation interrupted")
+	tm.keys("Escape")
+	tm.shows("■ Conversation interrupted")
+	tm.captured("denied")
+
+	id, _ := d.thread()
+	want := []turnShape{
+		{"completed", []string{"userMessage", "agentMessage", "commandExecution", "agentMessage"}},
+		{"completed", []string{"userMessage", "fileChange", "agentMessage"}},
+		{"interrupted", []string{"userMessage", "agentMessage", "commandExecution"}},
+	}
+	if diff := cmp.Diff(want, d.turns(id)); diff != "" {
+		t.Errorf("the turns (-want +got):\n%s", diff)
+	}
+	if n := d.told(id, "serverRequest/created"); n != 3 {
+		t.Errorf("%d requests have an event of ours, want 3", n)
+	}
+}
+
+// The hidden thread with which codex finds a title is answered by the server: the
+// provider of this one would hold it as it holds the turn.
+func TestTerminalGetsATitleWithoutAProvider(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, "", tides)
+	tm := d.open()
+	tm.ready()
+	tm.says("## please wait for the northern pier, until I say more")
+	tm.shows("• I wait for you.", "· Please wait for the northern pier")
+	tm.captured("title")
+	if id, name := d.thread(); name != "Please wait for the northern pier" || len(d.turns(id)) != 1 {
+		t.Errorf("the thread is named %q after %d turns", name, len(d.turns(id)))
+	}
+	tm.says("go on")
+	tm.shows("• You said: go on")
+	tm.finishes(1)
+}
+
+func TestTerminalWithAWrongTokenIsTurnedAway(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, "", tides)
+	tm := d.openWith("wrong")
+	if s := tm.exits(1); !strings.Contains(s, "401") {
+		t.Errorf("it does not say why:\n%s", s)
+	}
+	tm.captured("wrong-token")
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"os/exec"
@@ -47,9 +48,9 @@ type desk struct {
 func newDesk(t *testing.T, config, script string) *desk {
 	t.Helper()
 	d := &desk{t: t, codex: clis.Codex(t), tmux: clis.Tool(t, "tmux"), addr: "127.0.0.1:0"}
-	var err error
-	d.dir, err = os.MkdirTemp("", "tui") // the name of t.TempDir is too long for sockets
-	mustDo(t, err)
+	// Short enough for sockets, and of one length: the screen breaks lines by it.
+	d.dir = filepath.Join(os.TempDir(), fmt.Sprintf("tui%08x", rand.Uint32()))
+	mustDo(t, os.Mkdir(d.dir, 0o700))
 	t.Cleanup(func() { mustDo(t, os.RemoveAll(d.dir)) })
 	for _, dir := range []string{"home", "user", "codex", "work"} {
 		mustDo(t, os.Mkdir(d.path(dir), 0o700))
@@ -207,7 +208,7 @@ func (tm *terminal) must(args ...string) string {
 // screen is what the terminal shows, without the blanks at the ends of lines.
 func (tm *terminal) screen() string {
 	tm.t.Helper()
-	return trimLines(tm.must("capture-pane", "-p", "-t", tm.name))
+	return trimLines(tm.must("capture-pane", "-p", "-J", "-t", tm.name))
 }
 
 func trimLines(s string) string {
@@ -349,4 +350,45 @@ func (d *desk) thread() (id, name string) {
 		d.t.Fatal("there is no thread")
 	}
 	return list.Data[0].ID, list.Data[0].Name
+}
+
+// A turnShape is how a turn ended and the types of its items.
+type turnShape struct {
+	Status string
+	Items  []string
+}
+
+// turns returns the shapes of a thread's turns, oldest first.
+func (d *desk) turns(id string) []turnShape {
+	d.t.Helper()
+	var list struct {
+		Data []struct {
+			Status string
+			Items  []struct{ Type string }
+		}
+	}
+	d.get(threadPath(id)+"/turns?sortDirection=asc&itemsView=full&limit=100", &list)
+	var out []turnShape
+	for _, turn := range list.Data {
+		shape := turnShape{Status: turn.Status}
+		for _, item := range turn.Items {
+			shape.Items = append(shape.Items, item.Type)
+		}
+		out = append(out, shape)
+	}
+	return out
+}
+
+// told counts the events of a thread that have the method.
+func (d *desk) told(id, method string) int {
+	d.t.Helper()
+	var page struct{ Data []struct{ Method string } }
+	d.get(threadPath(id)+"/events?limit=1000", &page)
+	n := 0
+	for _, e := range page.Data {
+		if e.Method == method {
+			n++
+		}
+	}
+	return n
 }
