@@ -37,6 +37,10 @@ func TestTerminalShowsAnswersAsTheyComeAndSteersThem(t *testing.T) {
 	d := newDesk(t, "", tides)
 	tm := d.open()
 	tm.ready()
+	tm.captured("start")
+	if s := tm.warnings(); strings.Contains(s, "Codex service") {
+		t.Errorf("the server is taken for an old codex:\n%s", s)
+	}
 	tm.says("when is high water?")
 	tm.shows("• High water is at 07:30.")
 	tm.finishes(1)

@@ -27,7 +27,7 @@ import (
 // all other tests beside these is slow.
 const (
 	tuiCols, tuiRows = 110, 36
-	tuiPatience      = 45 * time.Second
+	tuiPatience      = 10 * time.Second
 )
 
 // A desk is where somebody works: a home with its server, a home of codex, and a
@@ -60,8 +60,9 @@ func newDesk(t *testing.T, config, script string) *desk {
 		config += fmt.Sprintf("\n[providers.fake]\nadapter = \"fake\"\nmodel = %q\n", d.path("script"))
 	}
 	d.write("home/config.toml", config)
-	// Nothing is fetched, and keys that come fast are keys and not a paste.
-	d.write("codex/config.toml", "check_for_update_on_startup = false\ndisable_paste_burst = true\n")
+	// Nothing is fetched, keys that come fast are keys and not a paste, and no tip is drawn
+	// by lot.
+	d.write("codex/config.toml", "check_for_update_on_startup = false\ndisable_paste_burst = true\n[tui]\nshow_tooltips = false\n")
 	d.serve()
 	t.Cleanup(d.clear)
 	return d
@@ -179,7 +180,7 @@ func (d *desk) openWith(token string, args ...string) *terminal {
 	tm := &terminal{desk: d, name: fmt.Sprintf("t%d", d.terminals)}
 	env := []string{
 		"env", "-i", "PATH=" + os.Getenv("PATH"), "HOME=" + d.path("user"), "CODEX_HOME=" + d.path("codex"),
-		"TERM=tmux-256color", "LANG=C.UTF-8", "PLIMSOLL_TOKEN=" + token,
+		"TERM=tmux-256color", "LANG=C.UTF-8", "TZ=UTC", "PLIMSOLL_TOKEN=" + token,
 	}
 	command := append(env, d.codex, "--remote", "ws://"+d.addr, "--remote-auth-token-env", "PLIMSOLL_TOKEN")
 	words := make([]string, 0, len(command)+len(args))
@@ -255,13 +256,14 @@ func (tm *terminal) lacks(texts ...string) string {
 }
 
 // trouble is how codex begins a line about an error, or about something odd.
-var trouble = regexp.MustCompile(`(?m)^[■⚠✗].*$|panicked at.*`)
+var trouble = regexp.MustCompile(`(?m)^[■⚠✗] .*$|panicked at.*`)
 
 // complain fails the test for errors on the screen that it does not expect.
 func (tm *terminal) complain(screen string) {
 	tm.t.Helper()
 	for _, line := range trouble.FindAllString(screen, -1) {
-		if !slices.ContainsFunc(tm.fine, func(f string) bool { return strings.Contains(line, f) }) {
+		// What is drawn in part begins as that does which is fine.
+		if !slices.ContainsFunc(tm.fine, func(f string) bool { return strings.Contains(line, f) || strings.HasPrefix(f, line) }) {
 			tm.t.Fatalf("%s: the screen has an error that nobody expected: %s\n%s", tm.name, line, screen)
 		}
 	}
@@ -271,8 +273,11 @@ func (tm *terminal) complain(screen string) {
 func (d *desk) expects(text string) { d.fine = append(d.fine, text) }
 
 // working is on the screen while a turn runs and no answer streams, composing while
-// the composer is empty, finished below each turn.
-const working, composing, finished = "esc to interrupt", "Ask Codex to do anything", "  Worked for "
+// the composer is empty.
+const working, composing = "esc to interrupt", "Ask Codex to do anything"
+
+// finished is the line below a turn that has ended.
+var finished = regexp.MustCompile(`(?m)^  Worked for .* • \d\d:\d\d$`)
 
 // ready waits until the terminal has its thread and takes a message.
 func (tm *terminal) ready() string {
@@ -285,7 +290,7 @@ func (tm *terminal) ready() string {
 // finishes waits until n turns on the screen have ended.
 func (tm *terminal) finishes(n int) string {
 	tm.t.Helper()
-	return tm.await(fmt.Sprintf("had %d turns that ended", n), func(s string) bool { return strings.Count(s, finished) == n })
+	return tm.await(fmt.Sprintf("had %d turns that ended", n), func(s string) bool { return len(finished.FindAllString(s, -1)) == n })
 }
 
 // keys sends keys by their tmux names.
@@ -307,7 +312,7 @@ func (tm *terminal) says(text string) {
 func composer(screen string) string {
 	found := ""
 	for line := range strings.Lines(screen) {
-		if text, ok := strings.CutPrefix(line, "› "); ok {
+		if text, ok := strings.CutPrefix(strings.TrimLeft(line, " "), "› "); ok {
 			found = strings.TrimSpace(text)
 		}
 	}
