@@ -61,6 +61,7 @@ var law = []row{
 
 	// L4: the doors. Of adapters they map value types only.
 	{"api/codexschema", ". adapters/adaptertest/clis"}, // judges frames in tests
+	{"api/wiretest", "api/jsonrpc api/codexschema"}, // plays scripts in tests
 	{"api", ". api/protocol api/jsonrpc threads threads/transcript threads/compaction threads/fault events adapters web"},
 
 	// L5: wiring and tools.
@@ -101,7 +102,7 @@ var testOnly = []string{
 }
 
 // suites are packages that exist for tests.
-var suites = []string{"adapters/adaptertest", "adapters/adaptertest/clis", "events/journaltest", "api/codexschema", "bench/*"}
+var suites = []string{"adapters/adaptertest", "adapters/adaptertest/clis", "events/journaltest", "api/codexschema", "api/wiretest", "bench/*"}
 
 // pkg is what the checks know of a package: its imports and the names it uses of
 // each.

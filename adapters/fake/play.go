@@ -167,6 +167,10 @@ func (p *play) begin(item transcript.Item, st step, q adapters.Question) (allowe
 		return false, err
 	}
 	a, err := p.host.Ask(p.ctx, q)
+	if err == nil && a.Decision == adapters.Cancel { // the interrupt is on its way
+		<-p.ctx.Done()
+		err = p.ctx.Err()
+	}
 	return a.Decision.Allows(), err
 }
 

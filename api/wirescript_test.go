@@ -1,0 +1,108 @@
+package api
+
+import (
+	"context"
+	"flag"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/plimsoll-dev/plimsoll/adapters/fake"
+	"github.com/plimsoll-dev/plimsoll/api/codexschema"
+	"github.com/plimsoll-dev/plimsoll/api/jsonrpc"
+	"github.com/plimsoll-dev/plimsoll/api/wiretest"
+	"github.com/plimsoll-dev/plimsoll/events/mem"
+	"github.com/plimsoll-dev/plimsoll/threads"
+)
+
+var updateWire = flag.Bool("update", false, "write what came into the wire scripts")
+
+// wireServer serves a script's provider in memory, without a listener.
+type wireServer struct {
+	t       *testing.T
+	journal *mem.Journal
+	script  *fake.Script
+	svc     *threads.Service
+	server  *Server
+	stop    context.CancelFunc
+	ctx     context.Context
+	served  []chan struct{}
+}
+
+func (w *wireServer) start() error {
+	svc, err := threads.Open(context.Background(), threads.Config{
+		Journal:   w.journal,
+		Providers: []threads.Provider{{Name: "fake", Kind: "fake", Adapter: fake.New(w.script)}},
+	})
+	if err != nil {
+		return err
+	}
+	w.svc = svc
+	w.server = New(Options{Service: svc, Version: "0.0.0-test", Home: "/home"})
+	w.ctx, w.stop = context.WithCancel(context.Background())
+	return nil
+}
+
+func (w *wireServer) Dial() (jsonrpc.Transport, error) {
+	client, server := jsonrpc.Pipe()
+	done := make(chan struct{})
+	w.served = append(w.served, done)
+	s, ctx := w.server, w.ctx
+	go func() {
+		defer close(done)
+		_ = s.ServeConn(ctx, server) // why it ended is seen by the client
+	}()
+	return client, nil
+}
+
+func (w *wireServer) end() error {
+	w.stop()
+	for _, done := range w.served {
+		<-done
+	}
+	w.served = nil
+	return w.svc.Close(context.Background())
+}
+
+func (w *wireServer) Restart() error {
+	if err := w.end(); err != nil {
+		return err
+	}
+	w.journal.Reopen()
+	return w.start()
+}
+
+func TestWireScripts(t *testing.T) {
+	paths, err := filepath.Glob("testdata/wire/*.txtar")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	schema := codexschema.Load(t)
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
+			s, err := wiretest.Load(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			script, err := fake.Parse(s.Fake)
+			if err != nil {
+				t.Fatal(err)
+			}
+			synctest.Test(t, func(t *testing.T) {
+				w := &wireServer{t: t, journal: mem.New(), script: script}
+				if err := w.start(); err != nil {
+					t.Fatal(err)
+				}
+				defer func() {
+					if err := w.end(); err != nil {
+						t.Error(err)
+					}
+				}()
+				settle := func(d time.Duration) { <-time.After(d); synctest.Wait() }
+				wiretest.Run{Server: w, Settle: settle, Schema: schema, Update: *updateWire}.Play(t, s)
+			})
+		})
+	}
+}
