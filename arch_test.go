@@ -61,7 +61,7 @@ var law = []row{
 
 	// L4: the doors. Of adapters they map value types only.
 	{"api/codexschema", ". adapters/adaptertest/clis"}, // judges frames in tests
-	{"api/wiretest", "api/jsonrpc api/codexschema"}, // plays scripts in tests
+	{"api/wiretest", "api/jsonrpc api/codexschema"},    // plays scripts in tests
 	{"api", ". api/protocol api/jsonrpc threads threads/transcript threads/compaction threads/fault events adapters web"},
 
 	// L5: wiring and tools.

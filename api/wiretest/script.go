@@ -122,3 +122,13 @@ func (s *Script) rewrite(lines []line) error {
 	}
 	return os.WriteFile(s.path, []byte(out.String()), 0o644)
 }
+
+// Alone reports whether a script is of one connection to one server.
+func (s *Script) Alone() bool {
+	for _, l := range s.lines {
+		if l.verb == "restart" || l.verb == "gone" || l.client != "" && l.client != "A" {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/plimsoll-dev/plimsoll/api/codexschema"
+	"github.com/plimsoll-dev/plimsoll/api/jsonrpc"
+	"github.com/plimsoll-dev/plimsoll/api/wiretest"
+)
+
+// wireSocket is the program behind a WebSocket.
+type wireSocket struct {
+	t *testing.T
+	h string
+	p *program
+}
+
+func (w *wireSocket) Dial() (jsonrpc.Transport, error) {
+	if w.p == nil {
+		w.p = start(w.t, w.h, "app-server", "--listen", "ws://127.0.0.1:0")
+	}
+	url := w.p.address()
+	token, err := exec.Command("plimsoll", "token", "--home", w.h).Output()
+	mustDo(w.t, err)
+	return jsonrpc.Dial(w.t.Context(), url, http.Header{"Authorization": {"Bearer " + strings.TrimSpace(string(token))}})
+}
+
+// Restart kills the program as a crash would.
+func (w *wireSocket) Restart() error {
+	err := w.p.cmd.Process.Kill()
+	end := <-w.p.end
+	w.p.end <- end // killed; the end of the test looks as well
+	w.p = nil
+	return err
+}
+
+// wireStdio is the program on stdio, for scripts of one connection.
+type wireStdio struct {
+	t *testing.T
+	h string
+}
+
+func (w wireStdio) Dial() (jsonrpc.Transport, error) {
+	cmd := exec.Command("plimsoll", "app-server")
+	cmd.Env = append(os.Environ(), "PLIMSOLL_HOME="+w.h, fakeVar+"=1", "GORACE=atexit_sleep_ms=0")
+	in, err := cmd.StdinPipe()
+	mustDo(w.t, err)
+	out, end := io.Pipe()
+	cmd.Stdout = end
+	mustDo(w.t, cmd.Start())
+	return jsonrpc.Lines(out, in, func() error {
+		_ = cmd.Process.Kill() // or it stays for what still runs, which other tests look at
+		_ = out.Close()
+		_ = cmd.Wait() // killed; it closes in
+		return nil
+	}), nil
+}
+
+func (wireStdio) Restart() error { panic("not for such scripts") }
+
+func TestWireScriptsAgainstTheProgram(t *testing.T) {
+	paths, err := filepath.Glob("../../api/testdata/wire/*.txtar")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	schema := codexschema.Load(t)
+	for _, path := range paths {
+		s, err := wiretest.Load(path)
+		mustDo(t, err)
+		name := strings.TrimSuffix(filepath.Base(path), ".txtar")
+		t.Run("websocket/"+name, func(t *testing.T) {
+			wiretest.Run{Server: &wireSocket{t: t, h: scripted(t, s.Fake)}, Schema: schema}.Play(t, s)
+		})
+		if s.Alone() {
+			t.Run("stdio/"+name, func(t *testing.T) {
+				wiretest.Run{Server: wireStdio{t, scripted(t, s.Fake)}, Schema: schema}.Play(t, s)
+			})
+		}
+	}
+}
