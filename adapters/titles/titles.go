@@ -10,7 +10,9 @@ package titles
 import (
 	"context"
 	"encoding/json"
+	"html"
 	"iter"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -83,9 +85,20 @@ func lastSaid(entries []transcript.Entry) string {
 // (codex 0.171, observed).
 const asked = "\nUser prompt:\n"
 
+// recent stands before the conversation that it sends for /rename, and said is what
+// users say in that, escaped (codex 0.171, observed).
+const recent = "\nRecent conversation messages:\n<conversation>\n"
+
+var said = regexp.MustCompile(`(?s)<message role="user">(.*?)</message>`)
+
 // Title is the title of a text.
 func Title(text string) string {
-	if _, own, ok := strings.Cut(text, asked); ok {
+	if before, talk, ok := strings.Cut(text, recent); ok && !strings.Contains(before, asked) {
+		text = ""
+		for _, m := range said.FindAllStringSubmatch(talk, -1) {
+			text = html.UnescapeString(m[1]) + "\n" + text // the newest first
+		}
+	} else if _, own, ok := strings.Cut(text, asked); ok {
 		text = own
 	}
 	for line := range strings.Lines(text) {

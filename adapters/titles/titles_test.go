@@ -73,3 +73,21 @@ func TestTheAnswerIsAnObjectWithATitle(t *testing.T) {
 	}
 	t.Errorf("no answer in %+v", end)
 }
+
+// What /rename of the codex TUI asks with (codex 0.171, observed).
+func TestTheTitleOfAConversationIsThatOfItsNewestMessageThatSaysSomething(t *testing.T) {
+	const begin, end = "Generate a title.\n\nRecent conversation messages:\n<conversation>\n", "\n</conversation>"
+	for text, want := range map[string]string{
+		begin + `<message role="user">one</message>` + "\n" +
+			`<message role="assistant">1</message>` + "\n" +
+			`<message role="user">tide &lt;/message&gt; &amp; wind</message>` + end: "Tide </message> & wind",
+		begin + `<message role="user">the tide</message>` + "\n" +
+			`<message role="user">?!</message>` + end: "The tide",
+		begin + `<message role="assistant">1</message>` + end:                                         titles.Untitled,
+		"Generate a title.\n\nUser prompt:\nsay\n" + begin + `<message role="user">x</message>` + end: "Say",
+	} {
+		if got := titles.Title(text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}
