@@ -24,7 +24,8 @@ var tuiBlurs = []struct {
 	{regexp.MustCompile(`Worked for (<?\d+[ms] ?)+ • \d\d:\d\d`), "Worked for SECONDS • TIME"},
 	{regexp.MustCompile(`\((\d+[ms] ?)+ • esc`), "(SECONDS • esc"},
 	{regexp.MustCompile(`(?m)^(  [› ] )(now|\d+[sm] ago) +`), "${1}AGO  "},
-	{regexp.MustCompile(`(?m)^[◦•] (Reconnecting to server…) \(\d+s\)`), "• $1 (SECONDS)"},
+	{regexp.MustCompile(`Reconnecting to server… \(\d+s\)`), "Reconnecting to server… (SECONDS)"},
+	{regexp.MustCompile(`(?m)^• The water rises slowly[a-z, ]*$`), "• The water rises slowly (AND SOME MORE)"}, // as far as it came
 }
 
 // blurred is a screen as a capture has it.

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"strings"
+	"regexp"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -29,15 +29,16 @@ func TestTerminalResumesWhatItLeft(t *testing.T) {
 	other.ready()
 	other.says("edit the notes of another thread")
 	other.shows("Would you like to make the following edits?")
-	other.keys("y")
+	other.answers("y")
 	other.finishes(1)
 	other.quit()
 
 	chosen := d.open("resume")
 	chosen.shows("Resume a previous session", "When is high water", "Edit the notes of another thread")
 	chosen.captured("picker")
-	chosen.keys("Down")
-	chosen.await("had the older thread chosen", func(s string) bool { return strings.HasSuffix(composer(s), "When is high water") })
+	chosen.insists("had the older thread chosen", func() { chosen.keys("Down") }, func(s string) bool {
+		return regexp.MustCompile(`(?m)^ +› .*When is high water$`).MatchString(s)
+	})
 	chosen.keys("Enter")
 	chosen.shows("› when is high water?", "• High water is at 07:30.", "• You said: thanks")
 	chosen.captured("resumed")
@@ -66,7 +67,7 @@ func TestTwoTerminalsShareAThread(t *testing.T) {
 	a.says("please deploy it")
 	a.shows("Would you like to run the following command?", "$ make deploy")
 	b.shows("› please deploy it", "Would you like to run the following command?", "$ make deploy")
-	b.keys("y")
+	b.answers("y")
 	for _, tm := range []*terminal{a, b} {
 		tm.shows("• Ran make deploy", "• It is deployed.")
 		tm.lacks("Would you like to run the following command?")
@@ -91,7 +92,7 @@ func TestTerminalComesBackToAnApproval(t *testing.T) {
 	again := d.open("resume", "--last")
 	again.shows("Would you like to run the following command?", "$ make deploy")
 	again.captured("approval-again")
-	again.keys("y")
+	again.answers("y")
 	again.shows("• It is deployed.")
 	again.says("when is high water?")
 	again.shows("• High water is at 07:30.")
@@ -139,7 +140,7 @@ func TestTerminalAndAnApprovalOutliveACrashOfTheServer(t *testing.T) {
 	d.serve()
 	tm.lacks("econnecting")
 	tm.shows("Would you like to run the following command?", "$ make deploy")
-	tm.keys("y")
+	tm.answers("y")
 	tm.shows("• Ran make deploy", "• It is deployed.")
 	tm.finishes(1)
 	tm.captured("approval-survived")

@@ -108,14 +108,14 @@ func TestTerminalAsksAndTellsTheAnswer(t *testing.T) {
 	tm.says("please deploy it")
 	tm.shows("Would you like to run the following command?", "$ make deploy")
 	tm.captured("approval")
-	tm.keys("y")
+	tm.answers("y")
 	tm.shows("• Ran make deploy", "deployed to the harbour", "• It is deployed.")
 	tm.finishes(1)
 
 	tm.says("edit the notes")
 	tm.shows("Would you like to make the following edits?", "1 +high water at 07:30")
 	tm.captured("edit")
-	tm.keys("y")
+	tm.answers("y")
 	tm.shows("• It is written down.")
 	tm.finishes(2)
 
@@ -123,7 +123,7 @@ func TestTerminalAsksAndTellsTheAnswer(t *testing.T) {
 	tm.shows("Would you like to run the following command?")
 	d.expects("✗ You canceled the request to run make deploy")
 	d.expects("■ Conversation interrupted")
-	tm.keys("Escape")
+	tm.answers("Escape")
 	tm.shows("■ Conversation interrupted")
 	tm.captured("denied")
 
