@@ -23,7 +23,7 @@ import (
 	"github.com/plimsoll-dev/plimsoll/threads/compaction"
 )
 
-var update = flag.Bool("update", false, "rewrite the record in the README")
+var update = flag.Bool("update", false, "rewrite the record in the README and the captures of the terminal")
 
 func readme(t *testing.T) string {
 	t.Helper()
