@@ -53,6 +53,20 @@ func TestTerminalCompactsAndStillKnows(t *testing.T) {
 	}
 }
 
+func TestTerminalShowsACompactionOfAnotherClient(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, "", "")
+	tm, id := d.harbour()
+	d.run("compact", id, "--budget", "6000")
+	tm.shows("• Context compacted")
+	tm.captured("compacted-elsewhere")
+	if all := d.compactions(id); len(all) != 1 || !completed(&all[0]) || all[0].Items.Summarized == 0 {
+		t.Fatalf("the compactions: %+v", all)
+	}
+	tm.says("Which port does staging use?")
+	tm.shows("• From my context:", "7480")
+}
+
 func TestTerminalShowsWhyNothingWasCompacted(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, "", tides)
