@@ -168,3 +168,51 @@ func TestTerminalWithAWrongTokenIsTurnedAway(t *testing.T) {
 	}
 	tm.captured("wrong-token")
 }
+
+func TestTerminalTakesAMessageBackAndSaysAnotherOne(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, "", tides)
+	tm := d.open()
+	tm.ready()
+	tm.says("when is high water?")
+	tm.finishes(1)
+	tm.says("and the wind?")
+	tm.finishes(2)
+	tm.keys("Escape")
+	tm.shows("esc again to edit previous message")
+	tm.keys("Escape")
+	tm.shows("↵ rewind")
+	tm.keys("Enter")
+	tm.shows("• Conversation reverted to this point.", "\n› and the wind?")
+	tm.finishes(1)
+	tm.says("and the moon?")
+	tm.finishes(2)
+	tm.captured("reverted")
+
+	id, _ := d.thread()
+	plain := turnShape{"completed", []string{"userMessage", "agentMessage"}}
+	if diff := cmp.Diff([]turnShape{plain, plain}, d.turns(id)); diff != "" {
+		t.Errorf("the turns (-want +got):\n%s", diff)
+	}
+}
+
+// codex ends if some of its requests are refused by an error, so they are refused by a
+// turn that fails.
+func TestTerminalOutlivesWhatTheServerDoesNotDo(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, "", tides)
+	tm := d.open()
+	tm.ready()
+	d.expects("■ the command was not run: this server runs no commands of its clients")
+	tm.must("send-keys", "-t", tm.name, "-l", "!ls")
+	tm.shows("! ls")
+	tm.keys("Enter")
+	tm.shows("■ the command was not run: this server runs no commands of its clients")
+	tm.says("/diff")
+	tm.shows("command/exec is not supported by this server")
+	tm.keys("q")
+	tm.says("when is high water?")
+	tm.shows("• High water is at 07:30.")
+	tm.finishes(1)
+	tm.captured("refusals")
+}
