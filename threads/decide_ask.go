@@ -159,7 +159,7 @@ func (c askQuestion) decide(s *state, env env) (decision, error) {
 		return decision{}, err
 	}
 	if g, ok := c.unasked(s); ok {
-		return decision{answer: func(*state) any { return g }}, nil
+		return decision{payloads: c.starting(s, env), answer: func(*state) any { return g }}, nil
 	}
 	r := c.request
 	r.ID, r.CreatedAt = RequestID(env.newID()), transcript.Millis(env.now)
@@ -229,19 +229,25 @@ func (c askQuestion) check(s *state) error {
 	}
 }
 
+// starting starts the item that the question is about, unless it is known. Also
+// where nobody has to be asked: no item ends that clients never saw begin.
+func (c askQuestion) starting(s *state, env env) []Payload {
+	if _, known := s.itemAt[c.about.ID]; known {
+		return nil
+	}
+	it := c.about
+	it.Turn, it.StartedAt, it.CompletedAt = c.request.TurnID, env.now, time.Time{}
+	if _, call := it.Body.(transcript.ToolCall); call {
+		it.CompletedAt = env.now
+	}
+	return []Payload{ItemStarted{Item: it}}
+}
+
 // opening makes a request visible in codex's order: a command's flag comes
 // before its item, a file change's after it, a tool call has none (codex 0.171,
 // observed).
 func (c askQuestion) opening(s *state, env env, r Request) []Payload {
-	var ps []Payload
-	if _, known := s.itemAt[c.about.ID]; !known {
-		it := c.about
-		it.Turn, it.StartedAt, it.CompletedAt = r.TurnID, env.now, time.Time{}
-		if _, call := it.Body.(transcript.ToolCall); call {
-			it.CompletedAt = env.now
-		}
-		ps = append(ps, ItemStarted{Item: it})
-	}
+	ps := c.starting(s, env)
 	if flags := waiting([]Request{r}); flags != nil && len(s.Flags) == 0 {
 		at := 0
 		if r.Method == AskFile {
