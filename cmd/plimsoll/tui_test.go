@@ -51,7 +51,7 @@ func newDesk(t *testing.T, config, script string) *desk {
 	// Short enough for sockets, and of one length: the screen breaks lines by it.
 	d.dir = filepath.Join(os.TempDir(), fmt.Sprintf("tui%08x", rand.Uint32()))
 	mustDo(t, os.Mkdir(d.dir, 0o700))
-	t.Cleanup(func() { mustDo(t, os.RemoveAll(d.dir)) })
+	t.Cleanup(d.remove)
 	for _, dir := range []string{"home", "user", "codex", "work"} {
 		mustDo(t, os.Mkdir(d.path(dir), 0o700))
 	}
@@ -103,6 +103,20 @@ func (d *desk) kill() {
 	mustDo(d.t, d.server.Process.Kill())
 	_ = d.server.Wait() // killed
 	d.server = nil
+}
+
+// remove removes the folder. A codex whose terminal is gone may still write to it for a
+// moment.
+func (d *desk) remove() {
+	tick := time.NewTicker(30 * time.Millisecond)
+	defer tick.Stop()
+	err := os.RemoveAll(d.dir)
+	for deadline := time.Now().Add(tuiPatience); err != nil && time.Now().Before(deadline); err = os.RemoveAll(d.dir) {
+		<-tick.C
+	}
+	if err != nil {
+		d.t.Errorf("remove the desk: %v", err)
+	}
 }
 
 // clear ends all that the desk has started.
