@@ -133,6 +133,9 @@ func (c endCompaction) decide(s *state, env env) (decision, error) {
 	if turn == nil || turn.Kind != transcript.TurnCompact {
 		return decision{payloads: append(ps, sideNote(rec)...), effects: []effect{resumeContext{}}}, nil
 	}
+	if v.Outcome != compaction.Completed {
+		ps = append(ps, contextMeasured(s, env, rec)) // the codex TUI forgets its count when it asks (codex 0.171, observed)
+	}
 	return decision{payloads: append(ps, endCompactTurn(env, *turn, rec)...)}, nil
 }
 
@@ -152,13 +155,17 @@ func (c endCompaction) checked(s *state, r compaction.Record) compaction.Verdict
 	return v
 }
 
-// contextMeasured reports the size of the next request after a boundary.
+// contextMeasured reports the size of the next request after a compaction, also
+// after one that changed nothing.
 func contextMeasured(s *state, env env, r compaction.Record) Payload {
 	u := s.Usage
 	u.TurnID, u.Window, u.Base = r.TurnID, env.window, env.base
 	u.Last = adapters.Usage{} // of no request: as codex says it (codex 0.171, observed)
-	if r.After != nil {
+	switch {
+	case r.After != nil:
 		u.Context, u.Source = r.After.Tokens, r.After.Source
+	case u.Source == "": // nothing was counted yet
+		u.Context, u.Source = env.base+s.tokens, transcript.Ruler
 	}
 	return u
 }
