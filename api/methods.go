@@ -221,6 +221,8 @@ type joining struct {
 	// what waits for an answer.
 	usage    *threads.UsageUpdated
 	requests []threads.Request
+	// earlier are requests that wait and whose event may be before after.
+	earlier map[threads.RequestID]bool
 }
 
 func (m method) or(status int) method {

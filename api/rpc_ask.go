@@ -34,10 +34,6 @@ const maxResponses = 8
 // created asks the client what the server asks its clients. In a backlog that
 // waits: most of it was answered long ago.
 func (sub *subscription) created(ctx context.Context, e events.Event) error {
-	if !sub.live {
-		sub.asked = true
-		return nil
-	}
 	payload, err := threads.Decode(e)
 	if err != nil {
 		return err
@@ -46,12 +42,19 @@ func (sub *subscription) created(ctx context.Context, e events.Event) error {
 	if !ok {
 		return nil
 	}
-	return sub.ask(ctx, created.Request.ID)
+	if !sub.live {
+		if sub.earlier == nil {
+			sub.earlier = map[threads.RequestID]bool{}
+		}
+		sub.earlier[created.Request.ID] = true
+		return nil
+	}
+	return sub.ask(ctx, map[threads.RequestID]bool{created.Request.ID: true})
 }
 
 // ask sends the request with an id, or all of the thread, that still wait and were
 // not sent on this connection.
-func (sub *subscription) ask(ctx context.Context, id threads.RequestID) error {
+func (sub *subscription) ask(ctx context.Context, ids map[threads.RequestID]bool) error {
 	waiting, err := sub.peer.server.service(sub.thread).Requests(ctx, sub.thread)
 	if err != nil {
 		if fault.CodeOf(err) == fault.NotFound {
@@ -59,9 +62,7 @@ func (sub *subscription) ask(ctx context.Context, id threads.RequestID) error {
 		}
 		return err
 	}
-	if id != "" {
-		waiting = slices.DeleteFunc(waiting, func(r threads.Request) bool { return r.ID != id })
-	}
+	waiting = slices.DeleteFunc(waiting, func(r threads.Request) bool { return !ids[r.ID] })
 	sub.add(sub.peer.requestFrames(sub, waiting, false)...)
 	return nil
 }

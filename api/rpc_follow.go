@@ -32,6 +32,10 @@ type subscription struct {
 	told atomic.Int64  // the last event that is queued; the client may not have wanted it
 	more chan struct{} // has room for one, and gets it when told has grown
 
+	// earlier are requests that were made before the subscription is live: those
+	// that still wait then are asked.
+	earlier map[threads.RequestID]bool
+
 	preface   [][]byte          // frames to begin with
 	pending   []threads.Request // to be sent once the open items are
 	tellsLive bool              // the client asked for stream/live
@@ -64,7 +68,7 @@ func (p *peer) following(id transcript.ThreadID) *subscription {
 // to take part is told again: join reports whether a subscription began.
 func (p *peer) join(ctx context.Context, m method, result any) bool {
 	j := result.(joiner).joined()
-	sub := &subscription{peer: p, thread: j.thread, pending: j.requests, tellsLive: m.own, done: make(chan struct{}), more: make(chan struct{}, 1)}
+	sub := &subscription{peer: p, thread: j.thread, pending: j.requests, tellsLive: m.own, earlier: j.earlier, done: make(chan struct{}), more: make(chan struct{}, 1)}
 	if forked, ok := result.(*ThreadStartResult); ok && m.name == "thread/fork" {
 		var first []events.Event
 		var err error
@@ -165,8 +169,9 @@ func (sub *subscription) tell(ctx context.Context, m events.Message) error {
 		err = sub.delta(m.Delta)
 	case events.KindLive:
 		sub.live = true
-		if sub.asked {
-			err = sub.ask(ctx, "")
+		if len(sub.earlier) > 0 {
+			err = sub.ask(ctx, sub.earlier)
+			sub.earlier = nil
 		}
 		if sub.tellsLive {
 			sub.add(p.frame(methodStreamLive, protocol.StreamLiveParams{Cursor: m.Cursor.String()})...)

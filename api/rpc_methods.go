@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/plimsoll-dev/plimsoll/events"
+	"github.com/plimsoll-dev/plimsoll/threads"
 	"github.com/plimsoll-dev/plimsoll/threads/fault"
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
@@ -141,12 +142,16 @@ func (s *Server) subscribe(ctx context.Context, p *SubscribeParams) (*SubscribeR
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.service(id).ReadThread(ctx, id)
+	j, err := s.service(id).Join(ctx, id)
 	if err != nil {
 		return nil, err
 	}
+	earlier := map[threads.RequestID]bool{}
+	for _, r := range j.Requests {
+		earlier[r.ID] = true
+	}
 	peerOf(ctx).leave(id)
-	return &SubscribeResult{AsOf: r.AsOf.String(), joins: joining{thread: id, after: after}}, nil
+	return &SubscribeResult{AsOf: j.AsOf.String(), joins: joining{thread: id, after: after, earlier: earlier}}, nil
 }
 
 // forkStart is where a connection begins to follow a thread that was forked: at its

@@ -119,6 +119,9 @@ func (p *peer) Lane(_ string, params json.RawMessage) string {
 	if json.Unmarshal(params, &about) != nil {
 		return ""
 	}
+	if id, err := uuid.Parse(about.ThreadID); err == nil {
+		return id.String() // in all its forms it is one thread
+	}
 	return about.ThreadID
 }
 

@@ -231,7 +231,7 @@ func (c *Conn) write() {
 // the client has ended it in order: what that said before is still to be read.
 func (c *Conn) unwritable(err error) {
 	time.AfterFunc(closeTime, func() {
-		if !c.ended.Load() {
+		if !c.ended.Load() && !errors.Is(err, io.EOF) {
 			c.end(StatusGoingAway, "", fmt.Errorf("write to the client: %w", err), 0)
 		}
 	})
