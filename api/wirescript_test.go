@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"path/filepath"
 	"strings"
@@ -9,7 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/plimsoll-dev/plimsoll/adapters/agent"
 	"github.com/plimsoll-dev/plimsoll/adapters/fake"
+	"github.com/plimsoll-dev/plimsoll/adapters/offline"
+	"github.com/plimsoll-dev/plimsoll/adapters/titles"
 	"github.com/plimsoll-dev/plimsoll/api/codexschema"
 	"github.com/plimsoll-dev/plimsoll/api/jsonrpc"
 	"github.com/plimsoll-dev/plimsoll/api/wiretest"
@@ -25,6 +29,7 @@ type wireServer struct {
 	journal *mem.Journal
 	script  *fake.Script
 	svc     *threads.Service
+	passing *threads.Service // of ephemeral threads
 	server  *Server
 	stop    context.CancelFunc
 	ctx     context.Context
@@ -32,15 +37,19 @@ type wireServer struct {
 }
 
 func (w *wireServer) start() error {
-	svc, err := threads.Open(context.Background(), threads.Config{
-		Journal:   w.journal,
-		Providers: []threads.Provider{{Name: "fake", Kind: "fake", Adapter: fake.New(w.script)}},
-	})
-	if err != nil {
+	providers := []threads.Provider{
+		{Name: "fake", Kind: "fake", Adapter: fake.New(w.script)},
+		{Name: "offline", Kind: "offline", Adapter: agent.New(offline.New())},
+	}
+	var err error
+	if w.svc, err = threads.Open(context.Background(), threads.Config{Journal: w.journal, Providers: providers}); err != nil {
 		return err
 	}
-	w.svc = svc
-	w.server = New(Options{Service: svc, Version: "0.0.0-test", Home: "/home"})
+	providers = append(providers, threads.Provider{Name: providerTitle, Kind: "titles", Adapter: agent.New(titles.New())})
+	if w.passing, err = threads.Open(context.Background(), threads.Config{Journal: mem.New(), Providers: providers}); err != nil {
+		return err
+	}
+	w.server = New(Options{Service: w.svc, Ephemeral: w.passing, Version: "0.0.0-test", Home: "/home"})
 	w.ctx, w.stop = context.WithCancel(context.Background())
 	return nil
 }
@@ -63,13 +72,15 @@ func (w *wireServer) end() error {
 		<-done
 	}
 	w.served = nil
-	return w.svc.Close(context.Background())
+	return errors.Join(w.passing.Close(context.Background()), w.svc.Close(context.Background()))
 }
 
+// Restart loses what is not in the journal yet, as a crash does.
 func (w *wireServer) Restart() error {
-	if err := w.end(); err != nil {
+	if err := w.journal.Close(); err != nil {
 		return err
 	}
+	_ = w.end() // it has no journal to write to
 	w.journal.Reopen()
 	return w.start()
 }
@@ -79,7 +90,8 @@ func TestWireScripts(t *testing.T) {
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no scripts: %v", err)
 	}
-	schema := codexschema.Load(t)
+	var schema *codexschema.Schema // nil without codex; the scripts are played all the same
+	t.Run("schema", func(t *testing.T) { schema = codexschema.Load(t).Own("thread/subscribe") })
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
 			s, err := wiretest.Load(path)

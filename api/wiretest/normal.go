@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -33,15 +34,19 @@ func (n *names) normal(frame string) string {
 	return machine.ReplaceAllString(frame, `"$1":"…"`)
 }
 
-// actual puts the UUIDs of this run into what a script sends.
-func (n *names) actual(text string) string {
-	return named.ReplaceAllStringFunc(text, func(name string) string {
-		var i int
-		if _, err := fmt.Sscanf(name, "$%d", &i); err != nil || i < 1 || i > len(n.ids) {
+// actual puts the UUIDs of this run into what a script sends. A name that nothing
+// has yet is an error of the script.
+func (n *names) actual(text string) (string, error) {
+	var unknown error
+	text = named.ReplaceAllStringFunc(text, func(name string) string {
+		i, err := strconv.Atoi(name[1:])
+		if err != nil || i < 1 || i > len(n.ids) {
+			unknown = fmt.Errorf("nothing is called %s yet", name)
 			return name
 		}
 		return n.ids[i-1]
 	})
+	return text, unknown
 }
 
 // delta is what of a frame makes it a delta.

@@ -3,7 +3,9 @@ package wiretest
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -75,9 +77,37 @@ func (r Run) Play(t testing.TB, s *Script) {
 		}
 		out = append(out, p.expect(s, s.lines[from:i])...)
 	}
+	p.end()
 	if r.Update {
 		if err := s.rewrite(out); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// The last request of a client, and what answers it. No server knows the method,
+// and what it sent before comes before.
+const endID = `"wiretest end"`
+
+// end looks, where time is not the test's own, for frames that no line has.
+func (p *player) end() {
+	p.t.Helper()
+	if p.Settle != nil {
+		return
+	}
+	for _, name := range sorted(p.clients) {
+		c := p.clients[name]
+		if err := c.end.Write([]byte(`{"id":` + endID + `,"method":"wiretest/end","params":{}}`)); err != nil {
+			p.t.Errorf("%s: %v", name, err)
+			continue
+		}
+		c.asked[endID] = "wiretest/end"
+		for frame, ok := p.receive(c); !strings.Contains(frame, endID); frame, ok = p.receive(c) {
+			if !ok {
+				p.t.Errorf("%s: the connection does not answer at the end", name)
+				break
+			}
+			p.t.Errorf("%s received at the end: %s", name, p.names.normal(frame))
 		}
 	}
 }
@@ -116,7 +146,10 @@ func (p *player) send(l line) error {
 		p.clients[l.client] = c
 		go c.read()
 	}
-	frame := p.names.actual(l.text)
+	frame, err := p.names.actual(l.text)
+	if err != nil {
+		return err
+	}
 	if l.verb == ">" {
 		if err := p.judge(codexschema.FromClient, frame, c.told, c.asked); err != nil {
 			return err
@@ -183,6 +216,9 @@ func (p *player) judge(d codexschema.Direction, frame string, answered, asking m
 		method = answered[string(f.ID)]
 	}
 	note(frame, asking)
+	if f.Method == "" && method == "" && string(f.ID) != "null" {
+		return fmt.Errorf("it answers no request: %s", frame)
+	}
 	if p.Schema == nil || string(f.ID) == "null" { // an answer to no request, which codex has none of
 		return nil
 	}
@@ -213,7 +249,7 @@ func (p *player) expect(s *Script, want []line) (got []line) {
 				expected = append(expected, l.text)
 			}
 		}
-		received := p.take(name, len(expected))
+		received := p.take(name, expected)
 		if diff := cmp.Diff(expected, received); diff != "" && !p.Update {
 			p.t.Fatalf("%s:%d: what %s received (-want +got):\n%s", s.path, at(want), name, diff)
 		}
@@ -239,11 +275,11 @@ func sorted(m map[string]*client) (all []string) {
 	return all
 }
 
-// take returns the next n frames of a client, or all that are there where time is
-// the test's own.
-func (p *player) take(name string, n int) (got []string) {
+// take returns the next frames of a client, as many as are expected, or all that
+// are there where time is the test's own.
+func (p *player) take(name string, expected []string) (got []string) {
 	c := p.clients[name]
-	for c != nil && (p.Settle != nil || len(got) < n) {
+	for c != nil && (p.Settle != nil || len(got) < len(expected)) {
 		frame, ok := p.next(c)
 		if !ok {
 			break
@@ -253,25 +289,56 @@ func (p *player) take(name string, n int) (got []string) {
 			got = append(got, p.names.normal(frame))
 			continue
 		}
-		for {
-			more, ok := p.next(c)
-			if !ok {
-				break
-			}
-			e, is := deltaOf(more)
-			if !is || e.Params.ItemID != d.Params.ItemID {
-				c.ahead = append([]string{more}, c.ahead...)
-				break
-			}
-			d.Params.Delta += e.Params.Delta
+		want := ""
+		if p.Settle == nil {
+			want = expected[len(got)]
 		}
-		got = append(got, d.short(&p.names))
+		got = append(got, p.join(c, d, want))
 	}
 	return got
 }
 
-// next is the next frame of a client; false: none comes.
+// join adds the deltas that follow one of the same item. It does not wait for more
+// than are wanted; if more come, they are the next frame.
+func (p *player) join(c *client, d delta, want string) string {
+	text := d.short(&p.names)
+	for text != want {
+		more, ok := p.next(c)
+		if !ok {
+			break
+		}
+		e, is := deltaOf(more)
+		if !is || e.Method != d.Method || e.Params.ItemID != d.Params.ItemID {
+			c.ahead = append([]string{more}, c.ahead...)
+			break
+		}
+		if e.Params.Offset != d.Params.Offset+len(d.Params.Delta) {
+			p.t.Errorf("a delta of %s is at %d, the text before it ends at %d", e.Params.ItemID, e.Params.Offset, d.Params.Offset+len(d.Params.Delta))
+		}
+		d.Params.Delta += e.Params.Delta
+		text = d.short(&p.names)
+	}
+	return text
+}
+
+// next is the next frame of a client, judged; false: none comes.
 func (p *player) next(c *client) (frame string, ok bool) {
+	p.t.Helper()
+	if len(c.ahead) > 0 {
+		frame, c.ahead = c.ahead[0], c.ahead[1:]
+		return frame, true
+	}
+	frame, ok = p.receive(c)
+	if ok {
+		if err := p.judge(codexschema.FromServer, frame, c.asked, c.told); err != nil {
+			p.t.Errorf("%v", err)
+		}
+	}
+	return frame, ok
+}
+
+// receive is next, without judgement.
+func (p *player) receive(c *client) (frame string, ok bool) {
 	p.t.Helper()
 	if len(c.ahead) > 0 {
 		frame, c.ahead = c.ahead[0], c.ahead[1:]
@@ -286,11 +353,6 @@ func (p *player) next(c *client) (frame string, ok bool) {
 		select {
 		case frame, ok = <-c.frames:
 		case <-time.After(patience):
-		}
-	}
-	if ok {
-		if err := p.judge(codexschema.FromServer, frame, c.asked, c.told); err != nil {
-			p.t.Errorf("%v", err)
 		}
 	}
 	return frame, ok

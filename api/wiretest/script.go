@@ -6,7 +6,8 @@
 //
 //	-- fake --               what the provider does (adapters/fake)
 //	-- wire --
-//	A> {"id":1,…}            client A, which connects by it, sends a frame
+//	A> {"id":1,…}            client A, which connects by it, sends a frame; an answer
+//	                         must be to a request that A received
 //	A>! {oops                the same, which is on purpose none of the protocol's
 //	A< {"id":1,"result":…}   A receives a frame
 //	A gone                   A closes its connection
@@ -21,9 +22,10 @@
 //
 // Guarantees:
 //
-//   - Where time is the test's own, a frame that no line has is a failure, also
-//     one that comes late. Elsewhere it is found as soon as one that should follow
-//     does not.
+//   - A frame that no line has is a failure. Where time is the test's own it is
+//     found at once, also if it comes late; elsewhere when the next frame is
+//     compared, or at the end of the script.
+//   - Deltas that are joined continue each other.
 //   - Every frame of both directions is judged by codex's schemas, if they are given.
 package wiretest
 
