@@ -23,11 +23,11 @@ type appServerCmd struct {
 
 // codexFlags are flags that codex's clients pass and that mean nothing here.
 type codexFlags struct {
-	Config                  []string `short:"c" sep:"none" hidden:""`
-	Enable                  []string `sep:"none" hidden:""`
-	Disable                 []string `sep:"none" hidden:""`
-	StrictConfig            bool     `hidden:""`
-	AnalyticsDefaultEnabled bool     `hidden:""`
+	Config                  []string `short:"c" sep:"none" placeholder:"KEY=VALUE" help:"Ignored, as are the next four: codex's clients may pass them."`
+	Enable                  []string `sep:"none" placeholder:"FEATURE" help:"Ignored."`
+	Disable                 []string `sep:"none" placeholder:"FEATURE" help:"Ignored."`
+	StrictConfig            bool     `help:"Ignored."`
+	AnalyticsDefaultEnabled bool     `help:"Ignored."`
 }
 
 // given names the flags that were passed.

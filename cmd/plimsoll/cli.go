@@ -18,7 +18,7 @@ type CLI struct {
 	Export    exportCmd    `cmd:"" help:"Write a thread as a file that import reads."`
 	Threads   threadsCmd   `cmd:"" help:"List threads, or show one."`
 	Compact   compactCmd   `cmd:"" help:"Compact a thread, or a session file without any server."`
-	Requests  requestsCmd  `cmd:"" help:"List what a thread waits for an answer to."`
+	Requests  requestsCmd  `cmd:"" help:"List what waits for an answer."`
 	Answer    answerCmd    `cmd:"" help:"Answer an approval."`
 	Tail      tailCmd      `cmd:"" help:"Follow what happens in a thread."`
 	Token     tokenCmd     `cmd:"" help:"Print the token of a home."`
@@ -65,12 +65,16 @@ func (c *tokenCmd) Run(m *Main) error {
 	if err != nil {
 		return err
 	}
+	fresh := h.isNew()
 	if err := h.create(); err != nil {
 		return err
 	}
 	tok, err := h.token()
 	if err != nil {
 		return err
+	}
+	if fresh {
+		h.noteNew(m.Stderr)
 	}
 	_, err = fmt.Fprintln(m.Stdout, tok)
 	return err

@@ -38,12 +38,17 @@ const patience = 15 * time.Second
 // connect reaches the home's threads: through its owner's socket, or, if nobody
 // owns the home, by owning it until close.
 func (m *Main) connect(ctx context.Context, h home) (*client, error) {
+	return m.connectBy(ctx, h, m.openHome)
+}
+
+// connectBy is connect, with open to own the home.
+func (m *Main) connectBy(ctx context.Context, h home, open opener) (*client, error) {
 	deadline := time.Now().Add(patience)
 	for {
 		if c, ok := dialSocket(h); ok {
 			return c, nil
 		}
-		c, err := m.inProcess(ctx, h)
+		c, err := m.inProcess(ctx, h, open)
 		if _, busy := errors.AsType[*ownedError](err); !busy || time.Now().After(deadline) {
 			return c, err
 		}
@@ -75,10 +80,14 @@ func dialSocket(h home) (*client, bool) {
 }
 
 // inProcess opens the home and serves its API to this process only.
-func (m *Main) inProcess(ctx context.Context, h home) (*client, error) {
-	srv, err := m.openHome(h, lock{}, slog.New(slog.NewTextHandler(m.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
+func (m *Main) inProcess(ctx context.Context, h home, open opener) (*client, error) {
+	fresh := h.isNew()
+	srv, err := open(h, lock{}, slog.New(slog.NewTextHandler(m.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	if err != nil {
 		return nil, err
+	}
+	if fresh {
+		h.noteNew(m.Stderr)
 	}
 	pipe := newPipeListener()
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))

@@ -49,17 +49,17 @@ func (c *compactCmd) file(ctx context.Context, m *Main, path string) error {
 	if c.Route != "" || c.Wait != nil || c.Home != "" {
 		return usagef("--route, --wait and --home are for threads; %q is a file", path)
 	}
-	if c.Budget == 0 {
-		return usagef("compact FILE needs --budget TOKENS, the bound of the resulting context")
-	}
 	in, err := m.openInput(path)
 	if err != nil {
 		return fmt.Errorf("compact: %w", err)
 	}
 	defer shut(in)
+	if c.Budget == 0 {
+		return usagef("compact FILE needs --budget TOKENS, the bound of the resulting context")
+	}
 	done, err := compactFile(ctx, in, fileOptions{budget: c.Budget, whole: c.Whole, writer: compaction.Writer(c.Writer)})
 	if err != nil {
-		return err
+		return fmt.Errorf("compact %s: %w", nameOfInput(path), err)
 	}
 	logWarnings(m.Stderr, done.session.Warnings)
 	switch {

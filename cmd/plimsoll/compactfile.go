@@ -50,11 +50,19 @@ func (m *Main) openInput(path string) (io.ReadCloser, error) {
 	return f, nil
 }
 
+// nameOfInput is how an error names what openInput opened.
+func nameOfInput(path string) string {
+	if path == "-" {
+		return "stdin"
+	}
+	return path
+}
+
 // compactFile compacts the session in r.
 func compactFile(ctx context.Context, r io.Reader, opts fileOptions) (*fileCompaction, error) {
 	session, err := importer.Read(r, importer.Limits{})
 	if err != nil {
-		return nil, fmt.Errorf("compact: %w", err)
+		return nil, err
 	}
 	return compactSession(ctx, session, opts)
 }
@@ -64,14 +72,14 @@ func compactFile(ctx context.Context, r io.Reader, opts fileOptions) (*fileCompa
 func compactSession(ctx context.Context, session *importer.Session, opts fileOptions) (*fileCompaction, error) {
 	tr, err := threads.TranscriptOf(session)
 	if err != nil {
-		return nil, fmt.Errorf("compact: %w", err)
+		return nil, err
 	}
 	if opts.whole {
 		tr.Boundaries = nil
 	}
 	entries, err := tr.Context(tr.Epoch())
 	if err != nil {
-		return nil, fmt.Errorf("compact: %w", err)
+		return nil, err
 	}
 	verdict := compaction.Run(ctx, compaction.Job{
 		Route:  compaction.RouteLocal,
@@ -90,7 +98,7 @@ func compactSession(ctx context.Context, session *importer.Session, opts fileOpt
 	if boundary != nil {
 		tr.Boundaries = append(slices.Clip(tr.Boundaries), *boundary)
 		if out.entries, err = tr.Context(tr.Epoch()); err != nil {
-			return nil, fmt.Errorf("compact: %w", err)
+			return nil, err
 		}
 		out.reanchor = verdict.Composed.Reanchor
 	}

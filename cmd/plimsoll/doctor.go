@@ -76,8 +76,8 @@ func printFinding(m *Main, f finding) {
 	}
 }
 
-// examine makes all checks. Those that would open the home are left out if it is
-// not private or its configuration cannot be read: opening it would change it.
+// examine makes all checks. Those that would open the home are left out if serve
+// could not open it either.
 func examine(ctx context.Context, m *Main, h home) []finding {
 	out := []finding{checkHome(h)}
 	if _, err := os.Stat(h.dir); err != nil {
@@ -122,10 +122,15 @@ func checkHome(h home) finding {
 	}
 	if mode := info.Mode().Perm(); mode != 0o700 {
 		detail, fix := fmt.Sprintf("%s has mode %04o, want 0700", h.dir, mode), "chmod 700 "+shellWord(h.dir)
-		if len(entries) == 0 { // nothing was there to be seen
+		switch mine, err := h.looksLikeHome(); {
+		case err != nil:
+			return failed("home", err.Error(), "make it readable")
+		case !mine:
+			return failed("home", detail+", and holds other files, so that serve refuses it", fix)
+		case len(entries) == 0: // nothing was there to be seen
 			return warning("home", detail, "the first start does it, or: "+fix)
 		}
-		return failed("home", detail, fix)
+		return warning("home", detail, mends+fix)
 	}
 	var open []string
 	for _, e := range entries {
@@ -134,10 +139,13 @@ func checkHome(h home) finding {
 		}
 	}
 	if len(open) > 0 {
-		return failed("home", fmt.Sprintf("others may use %s of it", plural(len(open), "file")), "chmod 600 "+strings.Join(open, " "))
+		return warning("home", fmt.Sprintf("others may use %s of it", plural(len(open), "file")), mends+"chmod 600 "+strings.Join(open, " "))
 	}
 	return okay("home", h.dir+", private")
 }
+
+// mends begins the fix of what home.create mends.
+const mends = "the next start makes it private, or: "
 
 func configDetail(h home, cfg config) string {
 	if !fileExists(h.path(configFile)) {
@@ -188,7 +196,7 @@ func checkOpen(ctx context.Context, m *Main, h home) (out []finding, served bool
 	if !fileExists(h.path(dbFile)) {
 		return []finding{warning("journal", "there is none yet", "it is made by the first start")}, false
 	}
-	cl, err := m.connect(ctx, h)
+	cl, err := m.connectBy(ctx, h, m.openAsIs)
 	if err != nil {
 		return []finding{failed("journal", err.Error(), "see above; a copy of "+shellWord(h.path(dbFile))+" is worth having before anything is tried")}, false
 	}

@@ -3,9 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -85,6 +87,21 @@ func (h home) create() error {
 		}
 	}
 	return h.closeFiles()
+}
+
+// isNew reports whether the folder has nothing of a home yet, so that create makes
+// a new one.
+func (h home) isNew() bool {
+	entries, err := os.ReadDir(h.dir)
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	return !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return isHomeFile(e.Name()) })
+}
+
+// noteNew says that a home was made by a command that is not about making one.
+func (h home) noteNew(w io.Writer) {
+	say(w, "a new home was made: %s (if you meant another one, remove it; see --home and PLIMSOLL_HOME)\n", h.dir)
 }
 
 func (h home) chmod(path string, mode fs.FileMode) error {

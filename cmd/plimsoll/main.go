@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/alecthomas/kong"
 )
@@ -32,20 +33,35 @@ func main() {
 	os.Exit(m.Run(signalContext(os.Stderr), os.Args[1:]))
 }
 
-// signalContext returns a context that ends with the first SIGINT or SIGTERM;
-// the second one ends the process at once.
+// echo is how long a signal may be told twice: a supervisor that signals the process
+// and then its group means it once.
+const echo = 100 * time.Millisecond
+
+// signalContext returns a context that ends with the first SIGINT or SIGTERM; the
+// second one ends the process at once.
 func signalContext(stderr io.Writer) context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	sigs := make(chan os.Signal, 2)
 	signal.Notify(sigs, os.Interrupt, syscall.SIGTERM)
 	go func() { // lives as long as the process
-		<-sigs
-		cancel()
-		<-sigs
+		awaitSignals(sigs, cancel)
 		say(stderr, "plimsoll: second signal, exiting at once\n")
 		os.Exit(exitFailure)
 	}()
 	return ctx
+}
+
+// awaitSignals calls first at the first signal and returns at the second one. The
+// same signal again within echo of the first is that one.
+func awaitSignals(sigs <-chan os.Signal, first func()) {
+	sig := <-sigs
+	at := time.Now()
+	first()
+	for again := range sigs {
+		if again != sig || time.Since(at) > echo {
+			return
+		}
+	}
 }
 
 // Main is one run of the command line. Tests fill it as main does, so they run
@@ -169,7 +185,7 @@ func (m *Main) fail(err error) int {
 		return exitUsage
 	}
 	if !errors.Is(err, errSilent) {
-		say(m.Stderr, "plimsoll: %s\n", clientText(err))
+		say(m.Stderr, "plimsoll: %s\n", err)
 	}
 	return exitFailure
 }

@@ -12,7 +12,9 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -250,5 +252,47 @@ func checkDense(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	if next == 1 {
 		ts.Fatalf("%s has no events", args[0])
+	}
+}
+
+// A supervisor that signals the process and then its group means it once.
+func TestSignalIsTheSecondOnlyIfItIsLaterOrAnother(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		after  time.Duration
+		sig    os.Signal
+		second bool
+	}{
+		"at once, the same":    {0, syscall.SIGTERM, false},
+		"at once, another":     {0, os.Interrupt, true},
+		"within the echo":      {echo, syscall.SIGTERM, false},
+		"after it, the same":   {echo + time.Millisecond, syscall.SIGTERM, true},
+		"a second of thinking": {time.Second, os.Interrupt, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sigs, stopping, second := make(chan os.Signal, 2), make(chan struct{}), make(chan struct{})
+				go func() {
+					awaitSignals(sigs, func() { close(stopping) })
+					close(second)
+				}()
+				sigs <- syscall.SIGTERM
+				<-stopping
+				<-time.After(tt.after)
+				sigs <- tt.sig
+				synctest.Wait()
+				select {
+				case <-second:
+					if !tt.second {
+						t.Error("the echo ends the process")
+					}
+				default:
+					if tt.second {
+						t.Error("the second signal does not end the process")
+					}
+					close(sigs)
+				}
+			})
+		})
 	}
 }

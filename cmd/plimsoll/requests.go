@@ -10,33 +10,76 @@ import (
 
 	"github.com/plimsoll-dev/plimsoll/api"
 	"github.com/plimsoll-dev/plimsoll/api/protocol"
+	"github.com/plimsoll-dev/plimsoll/threads"
 )
 
 type requestsCmd struct {
 	homeFlag
-	Thread string `arg:"" help:"The thread's id, or its beginning."`
+	Thread string `arg:"" optional:"" help:"The thread's id, or its beginning (default: all threads; then the thread of each is printed before it)."`
 	JSON   bool   `name:"json" help:"Print one JSON object a line."`
 }
 
-// Run lists what a thread waits for an answer to, oldest first.
+// Run lists what a thread, or every thread, waits for an answer to, oldest first.
 func (c *requestsCmd) Run(ctx context.Context, m *Main) error {
+	if c.Thread == "" {
+		return c.withClient(ctx, m, func(cl *client) error { return c.ofAll(ctx, m, cl) })
+	}
 	return c.inThread(ctx, m, c.Thread, func(cl *client, thread string) error {
 		list, err := cl.requests(ctx, thread)
 		if err != nil {
 			return fmt.Errorf("list requests: %w", err)
 		}
-		for _, r := range list {
-			if !c.JSON {
-				say(m.Stdout, "%s  %s\n", printable(r.ID), questionText(r))
-			} else if err := printJSON(m.Stdout, r); err != nil {
-				return err
+		return c.print(m, "", list)
+	})
+}
+
+// ofAll lists the requests of the threads that are not at rest: those that are ask
+// nothing. Archived ones are at rest.
+func (c *requestsCmd) ofAll(ctx context.Context, m *Main, cl *client) error {
+	var busy []string
+	err := cl.eachOf(ctx, false, func(page api.ThreadListResult) error {
+		for _, t := range page.Data {
+			if t.Status.Type != string(threads.StatusIdle) && t.Plimsoll.Damaged == nil {
+				busy = append(busy, t.ID)
 			}
-		}
-		if len(list) == 0 {
-			say(m.Stderr, "nothing waits for an answer\n")
 		}
 		return nil
 	})
+	n := 0
+	for _, thread := range busy {
+		var list []protocol.ServerRequest
+		if err == nil {
+			list, err = cl.requests(ctx, thread)
+		}
+		if notFound(err) {
+			err = nil // deleted meanwhile
+		}
+		if n += len(list); len(list) > 0 && err == nil {
+			err = c.print(m, printable(thread)+"  ", list)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("list requests: %w", err)
+	}
+	if n == 0 {
+		return c.print(m, "", nil)
+	}
+	return nil
+}
+
+// print writes requests, each behind the name of its thread if there is one.
+func (c *requestsCmd) print(m *Main, thread string, list []protocol.ServerRequest) error {
+	for _, r := range list {
+		if !c.JSON {
+			say(m.Stdout, "%s%s  %s\n", thread, printable(r.ID), questionText(r))
+		} else if err := printJSON(m.Stdout, r); err != nil {
+			return err
+		}
+	}
+	if len(list) == 0 {
+		say(m.Stderr, "nothing waits for an answer\n")
+	}
+	return nil
 }
 
 type answerCmd struct {

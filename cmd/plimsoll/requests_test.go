@@ -55,6 +55,48 @@ func TestApprovalIsAnsweredFromTheShell(t *testing.T) {
 	}
 }
 
+func TestRequestsOfAllThreadsNameTheirThread(t *testing.T) {
+	t.Parallel()
+	h := scripted(t, "-- turn * --\nask run rm -r build => gone\nsay done\n")
+	if list, stderr, code := shell(t, h, "requests"); list != "" || code != 0 || !strings.Contains(stderr, "nothing waits") {
+		t.Errorf("requests of nobody: %d %q %s", code, list, stderr)
+	}
+	p := start(t, h, "app-server").greet()
+	asking := []string{p.thread(), p.thread()}
+	p.thread() // which asks nothing
+	for _, id := range asking {
+		p.turn(id, "clean up")
+		p.until("serverRequest/created")
+	}
+	check := func(when string) {
+		t.Helper()
+		list, stderr, code := shell(t, h, "requests")
+		lines := strings.Split(strings.TrimSpace(list), "\n")
+		if code != 0 || len(lines) != len(asking) {
+			t.Fatalf("%s: %d %q %s", when, code, list, stderr)
+		}
+		for _, id := range asking {
+			if !strings.Contains(list, id+"  ") {
+				t.Errorf("%s: thread %s is not in %q", when, id, list)
+			}
+		}
+		for _, line := range lines { // as it is to be written behind answer
+			if words := strings.Fields(line); len(words[0]) != maxThread || len(words[1]) != maxThread || words[2] != "run" {
+				t.Errorf("%s: %q", when, line)
+			}
+		}
+	}
+	check("while they run")
+	mustDo(t, p.cmd.Process.Kill())
+	end := <-p.end
+	p.end <- end // killed; the end of the test looks as well
+	check("after a crash")
+	list, _, _ := shell(t, h, "requests", "--json")
+	if strings.Count(list, "\n") != len(asking) || !strings.Contains(list, `"threadId":"`+asking[0]+`"`) {
+		t.Errorf("--json: %q", list)
+	}
+}
+
 func TestArchivedThreadsAreListedApart(t *testing.T) {
 	t.Parallel()
 	h := scripted(t, "-- turn * --\nsay one\n")

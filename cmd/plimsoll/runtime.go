@@ -39,11 +39,20 @@ type lock struct {
 	hosts  []string
 }
 
-// openHome makes the home ready and owns it: nothing else does the wiring.
+// An opener makes this process the owner of a home.
+type opener func(home, lock, *slog.Logger) (*running, error)
+
+// openHome makes the home ready and owns it.
 func (m *Main) openHome(h home, l lock, log *slog.Logger) (*running, error) {
 	if err := h.create(); err != nil {
 		return nil, err
 	}
+	return m.openAsIs(h, l, log)
+}
+
+// openAsIs owns a home that is there, and leaves its modes as they are. Nothing else
+// does the wiring.
+func (m *Main) openAsIs(h home, l lock, log *slog.Logger) (*running, error) {
 	cfg, err := readConfig(h.path(configFile))
 	if err != nil {
 		return nil, err

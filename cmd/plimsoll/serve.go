@@ -186,8 +186,10 @@ func (s *server) announce(w io.Writer, st style) {
 	t.add("  home", s.home.dir)
 	token := "plimsoll token --home " + shellWord(s.home.dir)
 	t.add("  token", token)
-	t.add("  terminal", "PLIMSOLL_TOKEN=$("+token+") codex --remote ws"+strings.TrimPrefix(s.url(), "http")+" --remote-auth-token-env PLIMSOLL_TOKEN")
 	t.print(w, st)
+	// Two short lines that a shell reads as one command, wherever they are copied to.
+	say(w, "\nThe terminal UI of codex, from another terminal:\n\nPLIMSOLL_TOKEN=$(%s) \\\ncodex --remote ws%s --remote-auth-token-env PLIMSOLL_TOKEN\n\n",
+		token, strings.TrimPrefix(s.url(), "http"))
 }
 
 // shellWord quotes s for a shell if that is needed.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/plimsoll-dev/plimsoll/api/protocol"
+	"github.com/plimsoll-dev/plimsoll/events"
 	"github.com/plimsoll-dev/plimsoll/threads/fault"
 )
 
@@ -109,7 +110,18 @@ var errDeleted = errors.New("the thread was deleted")
 type errReset struct{ protocol.StreamResetParams }
 
 func (e errReset) Error() string {
-	return fmt.Sprintf("the cursor cannot be served (%s); continue from %s, or from the beginning without --after", e.Reason, e.Cursor)
+	why, ok := resetTexts[events.ResetReason(e.Reason)]
+	if !ok {
+		why = "the cursor cannot be served (" + e.Reason + ")"
+	}
+	return fmt.Sprintf("%s; continue with --after %s, or from the beginning without --after", why, e.Cursor)
+}
+
+// resetTexts say why a cursor cannot be served.
+var resetTexts = map[events.ResetReason]string{
+	events.ResetJournalChanged: "the cursor is of another journal: of another home, or from before this one's was replaced",
+	events.ResetAhead:          "the cursor is beyond the newest event",
+	events.ResetExpired:        "what came after the cursor is not kept any more",
 }
 
 // errNoServer says that nobody serves the home.

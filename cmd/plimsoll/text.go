@@ -10,8 +10,6 @@ import (
 	"syscall"
 	"unicode/utf8"
 	"unsafe"
-
-	"github.com/plimsoll-dev/plimsoll/threads/fault"
 )
 
 // An output is stdout of one run. It remembers the first error, so that a result
@@ -72,15 +70,6 @@ func isTerminal(f any) bool {
 // setColour turns colour on for a terminal whose user did not turn it off.
 func (m *Main) setColour() {
 	m.style.on = isTerminal(m.Stdout) && m.Getenv("NO_COLOR") == "" && m.Getenv("TERM") != "dumb"
-}
-
-// clientText is what the user gets to read about err. The domain's faults say
-// what to do; their causes belong to logs, but the command line has none.
-func clientText(err error) string {
-	if f, ok := errors.AsType[*fault.Error](err); ok && f.Err == nil {
-		return f.Message
-	}
-	return err.Error()
 }
 
 // thousands writes n with separators: 64,000.

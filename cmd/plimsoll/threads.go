@@ -84,35 +84,41 @@ type threadsListCmd struct {
 	JSON     bool `name:"json" help:"Print one JSON object a line."`
 }
 
-// Run lists every thread, page by page.
+// Run lists every thread by the time it shows. The server's order is that of its own
+// journal, in which an import is new while what it tells is as old as in its file.
 func (c *threadsListCmd) Run(ctx context.Context, m *Main) error {
 	return c.withClient(ctx, m, func(cl *client) error {
-		t := &table{head: []string{"THREAD", "UPDATED", "STATUS", "TURNS", "ITEMS", "LOAD", "EPOCH", "PREVIEW"}}
-		n := 0
+		var all []protocol.Thread
 		err := cl.eachOf(ctx, c.Archived, func(page api.ThreadListResult) error {
-			n += len(page.Data)
-			for _, th := range page.Data {
-				if !c.JSON {
-					t.add(threadRow(th)...)
-				} else if err := printJSON(m.Stdout, th); err != nil {
-					return err
-				}
-			}
+			all = append(all, page.Data...)
 			return nil
 		})
 		if err != nil {
 			return fmt.Errorf("list threads: %w", err)
 		}
-		switch {
-		case n == 0 && c.Archived:
-			say(m.Stderr, "no thread is archived\n")
-		case n == 0:
-			say(m.Stderr, "there are no threads yet; `plimsoll import FILE` makes one\n")
-		case !c.JSON:
-			t.print(m.Stdout, m.style)
-		}
-		return nil
+		slices.SortStableFunc(all, func(a, b protocol.Thread) int { return cmp.Compare(b.UpdatedAt, a.UpdatedAt) })
+		return c.print(m, all)
 	})
+}
+
+func (c *threadsListCmd) print(m *Main, all []protocol.Thread) error {
+	t := &table{head: []string{"THREAD", "UPDATED", "STATUS", "TURNS", "ITEMS", "LOAD", "EPOCH", "PREVIEW"}}
+	for _, th := range all {
+		if !c.JSON {
+			t.add(threadRow(th)...)
+		} else if err := printJSON(m.Stdout, th); err != nil {
+			return err
+		}
+	}
+	switch {
+	case len(all) == 0 && c.Archived:
+		say(m.Stderr, "no thread is archived\n")
+	case len(all) == 0:
+		say(m.Stderr, "there are no threads yet; `plimsoll import FILE` makes one\n")
+	case !c.JSON:
+		t.print(m.Stdout, m.style)
+	}
+	return nil
 }
 
 // eachThread reads the list of threads page by page, archived ones last.
@@ -356,14 +362,18 @@ type exportCmd struct {
 	homeFlag
 	Thread string `arg:"" help:"The thread's id, or its beginning."`
 	Output string `short:"o" placeholder:"FILE" help:"Write to this file instead of stdout; it appears when it is whole."`
+	Force  bool   `help:"Replace the file if there is one."`
 }
 
-// Run writes the export of a thread. A file is written beside its place and
-// renamed, so that a broken export never stands there.
+// Run writes the export of a thread. A file is written beside its place and put there
+// when it is whole, so that a broken export never stands there.
 func (c *exportCmd) Run(ctx context.Context, m *Main) error {
 	arg, err := parseThread(c.Thread)
 	if err != nil {
 		return err
+	}
+	if err := c.mayWrite(); err != nil {
+		return fmt.Errorf("export: %w", err)
 	}
 	return c.withClient(ctx, m, func(cl *client) error {
 		id, err := cl.thread(ctx, arg)
@@ -378,7 +388,7 @@ func (c *exportCmd) Run(ctx context.Context, m *Main) error {
 		if c.Output == "" || c.Output == "-" {
 			_, err = io.Copy(m.Stdout, resp.Body)
 		} else {
-			err = writeWhole(c.Output, resp.Body)
+			err = c.write(m, id, resp.Body)
 		}
 		if err != nil {
 			return fmt.Errorf("export: %w", err)
@@ -387,20 +397,55 @@ func (c *exportCmd) Run(ctx context.Context, m *Main) error {
 	})
 }
 
-// writeWhole makes path hold all of r, or leaves it as it was.
-func writeWhole(path string, r io.Reader) (err error) {
+// mayWrite refuses to write over what nobody said may go.
+func (c *exportCmd) mayWrite() error {
+	if c.Output == "" || c.Output == "-" || c.Force {
+		return nil
+	}
+	if _, err := os.Lstat(c.Output); err == nil {
+		return existsError(c.Output)
+	}
+	return nil // what else is wrong shows when it is written
+}
+
+func existsError(path string) error {
+	return fmt.Errorf("%s exists; choose another name, or replace it with --force", path)
+}
+
+// write writes the file and says so.
+func (c *exportCmd) write(m *Main, thread string, r io.Reader) error {
+	n, err := writeWhole(c.Output, r, c.Force)
+	if err == nil {
+		say(m.Stderr, "wrote thread %s to %s, %s\n", thread, c.Output, plural(int(n), "byte"))
+	}
+	return err
+}
+
+// writeWhole makes path hold all of r, or leaves it as it was. Unless replace is set
+// it writes over nothing, also if that came meanwhile.
+func writeWhole(path string, r io.Reader, replace bool) (n int64, err error) {
 	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, os.Remove(tmp.Name()))
 		}
 	}()
-	_, err = io.Copy(tmp, r)
+	n, err = io.Copy(tmp, r)
 	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
-		return err
+		return 0, err
 	}
-	return os.Rename(tmp.Name(), path)
+	if !replace {
+		// Whoever makes the name has it; a link would do, but not on every file system.
+		place, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if errors.Is(err, os.ErrExist) {
+			return 0, existsError(path)
+		} else if err != nil {
+			return 0, err
+		}
+		shut(place)
+	}
+	return n, os.Rename(tmp.Name(), path)
 }
