@@ -17,7 +17,7 @@ import (
 // connect is the second process: one client, which says what it saw on standard
 // output and is told what to do on standard input.
 func connect(kind, target string) error {
-	address, thread, _ := strings.Cut(target, "/")
+	address, what, _ := strings.Cut(target, "/")
 	var raw net.Conn
 	dialer := websocket.Dialer{HandshakeTimeout: 10 * time.Second, NetDial: func(network, addr string) (net.Conn, error) {
 		c, err := net.Dial(network, addr)
@@ -39,13 +39,13 @@ func connect(kind, target string) error {
 		return err
 	}
 	if kind == "slow" {
-		if err := c.call("thread/resume", `{"threadId":"`+thread+`","excludeTurns":true}`, nil); err != nil {
+		if err := c.call("thread/resume", `{"threadId":"`+what+`","excludeTurns":true}`, nil); err != nil {
 			return err
 		}
 		fmt.Println("live")
 		return dawdle(raw)
 	}
-	return c.serve()
+	return c.serve(what)
 }
 
 // dawdle reads 1 KB a second for ever.
@@ -112,14 +112,14 @@ func (c *client) read() (f frame, err error) {
 	return f, err
 }
 
-// serve makes a thread, and a turn for each line of standard input.
-func (c *client) serve() error {
+// serve makes a thread with a provider, and a turn for each line of standard input.
+func (c *client) serve(provider string) error {
 	var started struct {
 		Thread struct {
 			ID string `json:"id"`
 		} `json:"thread"`
 	}
-	if err := c.call("thread/start", `{}`, &started); err != nil {
+	if err := c.call("thread/start", fmt.Sprintf(`{"modelProvider":%q}`, provider), &started); err != nil {
 		return err
 	}
 	fmt.Println(started.Thread.ID)

@@ -3,12 +3,17 @@ package main
 import (
 	"context"
 	"iter"
+	"time"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
 )
 
-// hose is a model that says a fixed number of short pieces as fast as it can.
-type hose struct{ pieces int }
+// hose is a model that says a fixed number of short pieces, as fast as it can or with
+// a pause after each.
+type hose struct {
+	pieces int
+	pause  time.Duration
+}
 
 const piece = "twenty letters here "
 
@@ -24,11 +29,14 @@ func (h hose) Compaction() adapters.Ability {
 	return adapters.Ability{Refusal: &adapters.Refusal{Code: "nativeUnsupported", Reason: "a hose compacts nothing"}}
 }
 
-func (h hose) Stream(context.Context, adapters.Request) iter.Seq2[adapters.Chunk, error] {
+func (h hose) Stream(ctx context.Context, _ adapters.Request) iter.Seq2[adapters.Chunk, error] {
 	return func(yield func(adapters.Chunk, error) bool) {
 		for range h.pieces {
-			if !yield(adapters.MessageText{Text: piece}, nil) {
+			if ctx.Err() != nil || !yield(adapters.MessageText{Text: piece}, nil) {
 				return
+			}
+			if h.pause > 0 {
+				time.Sleep(h.pause)
 			}
 		}
 		yield(adapters.Done{Stop: adapters.StopEnd}, nil)

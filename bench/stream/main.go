@@ -3,6 +3,10 @@
 //
 //	go run ./bench/stream -deltas 20000
 //
+// It is done twice: with a model that says all it has at once, whose deltas reach
+// the client merged, and with one that pauses after each, whose deltas are sent one
+// by one and are more than the sockets between a slow client and here can hold.
+//
 // The server runs in this process on the real journal, in a temporary folder; the
 // clients are a second process, so that their share of the CPU is not counted. The
 // targets are 0.4 s of CPU for 20,000 deltas with every byte delivered, and that a
@@ -29,6 +33,9 @@ import (
 )
 
 const token = "bench"
+
+// pause is what one by one means: about as fast as a client can take single deltas.
+const pause = 50 * time.Microsecond
 
 func main() {
 	deltas := flag.Int("deltas", 20_000, "deltas of a turn")
@@ -59,8 +66,11 @@ func serve(deltas, rounds int) (err error) {
 		return err
 	}
 	svc, err := threads.Open(ctx, threads.Config{
-		Journal:   journal,
-		Providers: []threads.Provider{{Name: "hose", Kind: "hose", Adapter: agent.New(hose{deltas})}},
+		Journal: journal,
+		Providers: []threads.Provider{
+			{Name: "at once", Kind: "hose", Adapter: agent.New(hose{pieces: deltas})},
+			{Name: "one by one", Kind: "hose", Adapter: agent.New(hose{pieces: deltas, pause: pause})},
+		},
 	})
 	if err != nil {
 		return errors.Join(err, journal.Close())
@@ -73,15 +83,18 @@ func serve(deltas, rounds int) (err error) {
 	go func() {
 		served <- api.New(api.Options{Service: svc, Token: func() string { return token }}).Serve(ctx, ln)
 	}()
-	err = measure(ctx, ln.Addr().String(), deltas, rounds)
+	err = errors.Join(
+		measure(ctx, "at once", ln.Addr().String(), deltas, rounds),
+		measure(ctx, "one by one", ln.Addr().String(), deltas, max(1, rounds/2)),
+	)
 	cancel()
 	return errors.Join(err, <-served, svc.Close(context.WithoutCancel(ctx)))
 }
 
 // measure compares turns that one client watches with turns that a slow one
 // watches too.
-func measure(ctx context.Context, address string, deltas, rounds int) error {
-	fast, err := startClient(ctx, "fast@"+address)
+func measure(ctx context.Context, provider, address string, deltas, rounds int) error {
+	fast, err := startClient(ctx, "fast@"+address+"/"+provider)
 	if err != nil {
 		return err
 	}
@@ -93,8 +106,8 @@ func measure(ctx context.Context, address string, deltas, rounds int) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%d deltas to one client: %v of CPU here, %v until the client had all %d bytes in %d notifications (median of %d); resident memory %+d KB, which is the thread's own text\n",
-		deltas, alone.cpu.Round(time.Millisecond), alone.wall.Round(time.Millisecond), alone.bytes, alone.frames, rounds, alone.grown)
+	fmt.Printf("%d deltas, %s, to one client: %v of CPU here, %v until the client had all %d bytes in %d notifications (median of %d); resident memory %+d KB, which is the thread's own text\n",
+		deltas, provider, alone.cpu.Round(time.Millisecond), alone.wall.Round(time.Millisecond), alone.bytes, alone.frames, rounds, alone.grown)
 	slow, err := startClient(ctx, "slow@"+address+"/"+thread)
 	if err != nil {
 		return err
