@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -95,5 +97,70 @@ func TestWireScriptsAgainstTheProgram(t *testing.T) {
 				wiretest.Run{Server: wireStdio{t, wireHome(t, s.Fake)}, Schema: schema}.Play(t, s)
 			})
 		}
+	}
+}
+
+// What is too much is refused, nothing is answered twice or not at all, and neither
+// the connection nor another one suffers.
+func TestPipelinedRequestsAreAllAnsweredOrRefused(t *testing.T) {
+	const n = 1500
+	w := &wireSocket{t: t, h: wireHome(t, "-- turn * --\nsay Hello.\n")}
+	flood, other := greeted(t, w), greeted(t, w)
+	sent := make(chan error, 1)
+	go func() {
+		for i := range n {
+			if err := flood.Write(fmt.Appendf(nil, `{"id":%d,"method":"thread/list","params":{}}`, i)); err != nil {
+				sent <- err
+				return
+			}
+		}
+		sent <- nil
+	}()
+	ask(t, other, `{"id":"other","method":"thread/list","params":{}}`, "other")
+	seen, refused := map[string]bool{}, 0
+	for range n {
+		b, err := flood.Read()
+		mustDo(t, err)
+		var f frame
+		mustDo(t, json.Unmarshal(b, &f))
+		if seen[string(f.ID)] {
+			t.Fatalf("answered twice: %s", b)
+		}
+		seen[string(f.ID)] = true
+		if f.Error != nil {
+			refused++
+			if string(f.Error) != `{"code":-32001,"message":"Server overloaded; retry later."}` {
+				t.Fatalf("refused with %s", f.Error)
+			}
+		}
+	}
+	mustDo(t, <-sent)
+	t.Logf("%d answered, %d refused", n-refused, refused)
+	ask(t, flood, `{"id":"more","method":"thread/list","params":{}}`, "more")
+	for _, end := range []jsonrpc.Transport{flood, other} {
+		mustDo(t, end.Close(jsonrpc.StatusNormal, ""))
+	}
+}
+
+// greeted is a connection after the handshake.
+func greeted(t *testing.T, w *wireSocket) jsonrpc.Transport {
+	t.Helper()
+	end, err := w.Dial()
+	mustDo(t, err)
+	ask(t, end, `{"id":"hello","method":"initialize","params":{"clientInfo":{"name":"x","version":"1"}}}`, "hello")
+	mustDo(t, end.Write([]byte(`{"method":"initialized"}`)))
+	return end
+}
+
+// ask sends a request, whose answer must come next and be none of an error.
+func ask(t *testing.T, end jsonrpc.Transport, request, id string) {
+	t.Helper()
+	mustDo(t, end.Write([]byte(request)))
+	b, err := end.Read()
+	mustDo(t, err)
+	var f frame
+	mustDo(t, json.Unmarshal(b, &f))
+	if string(f.ID) != `"`+id+`"` || f.Result == nil {
+		t.Fatalf("%s is answered with %s", request, b)
 	}
 }
