@@ -205,6 +205,10 @@ type Refusal struct {
 	Remedy string `json:"remedy"`
 }
 
+// UseLocal is the remedy of a session that cannot compact by itself. Some clients
+// cannot name a route; then the configuration does.
+const UseLocal = `use route local; a client that names none gets it from [compaction] route = "local" in config.toml`
+
 // NativeResult is what a provider disclosed of a compaction that completed.
 type NativeResult struct {
 	Form      string

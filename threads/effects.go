@@ -370,7 +370,7 @@ func (a *actor) runCompaction(ctx context.Context, run compactionRun) {
 // compaction does not need it.
 func unreachable(err error) compaction.Ability {
 	return compaction.Ability{Refusal: &compaction.Refusal{
-		Code: "sessionUnavailable", Reason: "the provider's session could not be opened: " + fault.MessageOf(err), Remedy: "use route local",
+		Code: "sessionUnavailable", Reason: "the provider's session could not be opened: " + fault.MessageOf(err), Remedy: adapters.UseLocal,
 	}}
 }
 
@@ -378,7 +378,7 @@ func ability(a adapters.Ability) compaction.Ability {
 	if a.Native != nil {
 		return compaction.Ability{Native: a.Native.Form}
 	}
-	r := compaction.Refusal{Code: "nativeUnsupported", Reason: "the provider has no compaction of its own", Remedy: "use route local"}
+	r := compaction.Refusal{Code: "nativeUnsupported", Reason: "the provider has no compaction of its own", Remedy: adapters.UseLocal}
 	if a.Refusal != nil {
 		r = compaction.Refusal(*a.Refusal)
 	}

@@ -131,7 +131,7 @@ func (s *session) Compact(context.Context, transcript.CompactionID, adapters.Hos
 	if r := s.model.Compaction().Refusal; r != nil {
 		return adapters.NativeResult{}, fault.New(fault.Refused, "%s; %s", r.Reason, r.Remedy)
 	}
-	return adapters.NativeResult{}, fault.New(fault.Refused, "the model has no native compaction; use route local")
+	return adapters.NativeResult{}, fault.New(fault.Refused, "the model has no native compaction; %s", adapters.UseLocal)
 }
 
 // Close implements adapters.Session. It may be called more than once.

@@ -61,7 +61,7 @@ func (s *session) Interrupt(context.Context) error {
 // Compaction implements adapters.Session.
 func (s *session) Compaction() adapters.Ability {
 	if c := s.script.compact; c.how == "none" {
-		return adapters.Ability{Refusal: &adapters.Refusal{Code: "nativeUnsupported", Reason: c.reason, Remedy: "use route local"}}
+		return adapters.Ability{Refusal: &adapters.Refusal{Code: "nativeUnsupported", Reason: c.reason, Remedy: adapters.UseLocal}}
 	}
 	return adapters.Ability{Native: &adapters.Native{Form: "fake"}}
 }

@@ -58,7 +58,7 @@ func (model) Compaction() adapters.Ability {
 	return adapters.Ability{Refusal: &adapters.Refusal{
 		Code:   "nativeUnsupported",
 		Reason: "the offline model has no compaction of its own",
-		Remedy: "use route local",
+		Remedy: adapters.UseLocal,
 	}}
 }
 

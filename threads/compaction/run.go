@@ -95,7 +95,7 @@ func Run(ctx context.Context, job Job) Verdict {
 // exist here is refused; one that was only preferred is skipped.
 func (r *runner) refused() bool {
 	native := r.job.Ability.Native != "" && r.job.Native != nil
-	why := Refusal{Code: codeNoNative, Reason: "the session cannot compact natively", Remedy: "ask for route local"}
+	why := Refusal{Code: codeNoNative, Reason: "the session cannot compact natively", Remedy: `ask for route local, or set [compaction] route = "local" in config.toml`}
 	if r.job.Ability.Refusal != nil {
 		why = *r.job.Ability.Refusal
 	}
