@@ -15,7 +15,7 @@ import (
 // is set; without them it takes all turns that have ended.
 type ForkParams struct {
 	Thread         transcript.ThreadID
-	LastTurn       transcript.TurnID // the last one to take, which must have ended
+	LastTurn       transcript.TurnID // the last one to take, which must have ended, and what was added since
 	BeforeTurn     transcript.TurnID // the first one to leave
 	Settings       SettingsPatch
 	Origin         Origin // ForkedFrom is set by the service
@@ -58,25 +58,28 @@ func (s *Service) Fork(ctx context.Context, p ForkParams) (ThreadRead, error) {
 // A forkPoint is a source at one moment, and where its history is cut.
 type forkPoint struct {
 	started ThreadStarted     // of the fork
-	last    transcript.TurnID // cut after this turn, if set
 	before  transcript.TurnID // cut before this turn, if set
 	head    int64
 	window  int
 }
 
-// forkPoint finds the cut. A turn in progress is left out.
+// forkPoint finds the cut. A turn in progress is left out. What was added after a
+// turn belongs to it, so that the end of one is where the next begins.
 func (a *actor) forkPoint(p ForkParams) (forkPoint, error) {
 	s := a.state
-	f := forkPoint{last: p.LastTurn, before: p.BeforeTurn, head: s.Seq, window: a.window}
+	f := forkPoint{before: p.BeforeTurn, head: s.Seq, window: a.window}
 	for _, id := range []transcript.TurnID{p.LastTurn, p.BeforeTurn} {
 		if _, ok := s.turnAt[id]; id != "" && !ok {
 			return f, errNoTurn(id)
 		}
 	}
-	if p.LastTurn != "" && s.Transcript.Turns[s.turnAt[p.LastTurn]].Status == transcript.TurnInProgress {
+	turns := s.Transcript.Turns
+	switch at := s.turnAt[p.LastTurn]; {
+	case p.LastTurn != "" && turns[at].Status == transcript.TurnInProgress:
 		return f, fault.New(fault.Invalid, "turn %s is in progress; a thread can be forked after a turn that has ended", p.LastTurn)
-	}
-	if p.LastTurn == "" && p.BeforeTurn == "" {
+	case p.LastTurn != "" && at+1 < len(turns):
+		f.before = turns[at+1].ID
+	case p.LastTurn == "" && p.BeforeTurn == "":
 		f.before = s.Active
 	}
 	f.started = ThreadStarted{Settings: s.Settings, Name: s.Name, Tools: s.Tools, Git: s.Git, Imported: s.Imported}
@@ -173,12 +176,10 @@ func (c *createThread) copy(e events.Event, f forkPoint) (done bool, err error) 
 		if p.Turn.ID == f.before {
 			return true, nil
 		}
-	case TurnCompleted:
-		done = p.Turn.ID == f.last
 	default: // part of the history
 	}
 	c.history, c.times = append(c.history, withoutKey(p)), append(c.times, e.At)
-	return done, nil
+	return false, nil
 }
 
 // dropUnfinished drops what the history tells of compactions that ended after it:

@@ -389,3 +389,37 @@ func TestForksDuringTurnsAreWhole(t *testing.T) {
 		t.Error("no fork was made")
 	}
 }
+
+// The end of a turn is where the next one begins, whatever happened between them.
+func TestForkAfterATurnIsTheForkBeforeTheNext(t *testing.T) {
+	b := newBench(t)
+	id := b.create()
+	inject := func(text string) {
+		t.Helper()
+		raw := []byte(fmt.Sprintf(`{"role":"user","content":%q}`, text))
+		if err := b.svc.InjectItems(t.Context(), id, []transcript.RawJSON{raw}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one := b.turn(id, "one", "first")
+	inject("between")
+	gone := b.turn(id, "gone", "reverted")
+	if _, err := b.svc.Revert(t.Context(), id, gone); err != nil {
+		t.Fatal(err)
+	}
+	inject("after the revert")
+	last := b.nextRequest(b.fork(threads.ForkParams{Thread: id, LastTurn: one}).ID)
+	if want := b.nextRequest(id); last != want || !strings.Contains(last, "after the revert") {
+		t.Errorf("fork after the last turn:\n%s", cmp.Diff(want, last))
+	}
+	two := b.turn(id, "two", "second")
+	after, before := b.fork(threads.ForkParams{Thread: id, LastTurn: one}), b.fork(threads.ForkParams{Thread: id, BeforeTurn: two})
+	for name, f := range map[string]threads.Thread{"after": after, "before": before} {
+		if diff := cmp.Diff(last, b.nextRequest(f.ID)); diff != "" {
+			t.Errorf("fork %s:\n%s", name, diff)
+		}
+	}
+	if diff := cmp.Diff(describe(b.payloads(before.ID)), describe(b.payloads(after.ID))); diff != "" {
+		t.Errorf("the forks have different histories:\n%s", diff)
+	}
+}
