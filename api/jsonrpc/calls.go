@@ -26,8 +26,8 @@ type call struct {
 	id       json.RawMessage
 	size     int  // of the frame it came in
 	answered bool // nearly: the answer waits for room
-	result   json.RawMessage
-	cost     usage // of the answer
+	frame    []byte
+	cost     usage // of the frame
 }
 
 // heldBytes bounds the frames that a client can make a connection hold: one more

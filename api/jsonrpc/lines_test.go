@@ -33,7 +33,7 @@ func TestLinesEndWithALineFeedOnly(t *testing.T) {
 		"\n \n\r\n" + // a blank is no JSON, nothing is nothing
 		`{"id":2,"method":"m","params":"\u000b"}` + "\r" + `{}` + "\n" +
 		`{"id":3,"method":"m","params":"without an end"}`
-	want := `{"id":1,"result":"\u2028\u2029` + "\u0085" + `"}` + "\n" +
+	want := `{"id":1,"result":"` + "\u2028\u2029\u0085" + `"}` + "\n" +
 		`{"id":null,"error":{"code":-32700,"message":"Parse error: a frame is one JSON text in UTF-8"}}` + "\n" +
 		`{"id":null,"error":{"code":-32700,"message":"Parse error: a frame is one JSON text in UTF-8"}}` + "\n" +
 		`{"id":3,"result":"without an end"}` + "\n"

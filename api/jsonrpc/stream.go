@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 
 	"github.com/sourcegraph/jsonrpc2"
@@ -29,12 +30,15 @@ type stream struct {
 	stopped chan struct{} // closed when nothing more is read
 	release chan struct{} // closed when jsonrpc2 may know this
 	done    chan struct{} // closed when it does
+
+	encoding chan struct{} // taken by a reply until there is room for it
 }
 
 func newStream(ctx context.Context, c *Conn, h Handler) *stream {
 	return &stream{
 		calls: newCalls(c.o.MaxWaiting), c: c, h: h, ctx: ctx,
 		stopped: make(chan struct{}), release: make(chan struct{}), done: make(chan struct{}),
+		encoding: make(chan struct{}, 1),
 	}
 }
 
@@ -187,58 +191,96 @@ func (s *stream) serve(r *Request) {
 	}
 }
 
-// reply answers a call, by way of jsonrpc2.
+// reply answers a call, by way of jsonrpc2. Replies are encoded one at a time, and
+// the next one only once the last has found room: whatever the client asked for and
+// does not read, one answer at most waits beside the queue.
 func (s *stream) reply(n uint64, result any, problem *Error) {
 	cl := s.answering(n)
 	if cl == nil {
 		return
 	}
-	if problem == nil {
-		cl.result, problem = s.encode(result)
+	select {
+	case s.encoding <- struct{}{}:
+		defer func() { <-s.encoding }()
+	case <-s.c.out.gone:
+		s.unsent(n, ErrClosed)
+		return
 	}
-	resp := jsonrpc2.Response{ID: jsonrpc2.ID{Num: n}, Result: &beside}
-	cl.cost = usage{1, len(cl.id) + len(cl.result)}
-	if problem != nil {
-		resp.Result, resp.Error = nil, s.wire(problem)
-		cl.cost.bytes += len(problem.Message) + len(problem.Data)
-	}
+	cl.frame = s.encode(cl.id, result, problem)
+	cl.cost = usage{1, len(cl.frame)}
 	err := s.c.out.put(context.Background(), cl.cost)
 	if err == nil {
+		resp := jsonrpc2.Response{ID: jsonrpc2.ID{Num: n}, Result: &beside}
 		if err = s.rpc.SendResponse(context.Background(), &resp); err != nil {
 			s.c.out.free(cl.cost)
 		}
 	}
 	if err != nil {
-		s.take(n)
-		s.c.log.Debug("answer not sent", "err", err)
+		s.unsent(n, err)
 	}
 }
 
-// encode encodes a result, or says that it cannot.
-func (s *stream) encode(result any) (json.RawMessage, *Error) {
-	b, err := json.Marshal(result)
-	if err != nil {
-		s.c.log.Error("result cannot be encoded", "err", err)
-		return nil, internalError()
-	}
-	return b, nil
+func (s *stream) unsent(n uint64, err error) {
+	s.take(n)
+	s.c.log.Debug("answer not sent", "err", err)
 }
 
-// wire is an error as jsonrpc2 knows it. Data that is no JSON is left out, so that
-// there is an answer.
-func (s *stream) wire(e *Error) *jsonrpc2.Error {
-	w := &jsonrpc2.Error{Code: e.Code, Message: e.Message}
-	if len(e.Data) > 0 {
-		if json.Valid(e.Data) {
-			w.Data = &e.Data
-		} else {
-			s.c.log.Error("data of an error is no JSON", "code", e.Code)
+// encode makes the frame of an answer. A result that cannot be encoded, or is larger
+// than a frame may be, becomes an error that says so.
+func (s *stream) encode(id json.RawMessage, result any, problem *Error) []byte {
+	if problem == nil {
+		b, err := answerFrame(id, "result", result)
+		switch {
+		case err != nil:
+			s.c.log.Error("result cannot be encoded", "err", err)
+			problem = internalError()
+		case len(b) > MaxFrame:
+			problem = tooLarge(len(b))
+		default:
+			return b
 		}
 	}
-	return w
+	if len(problem.Data) > 0 && !json.Valid(problem.Data) { // left out, so that there is an answer
+		s.c.log.Error("data of an error is no JSON", "code", problem.Code)
+		problem = &Error{Code: problem.Code, Message: problem.Message}
+	}
+	b, err := answerFrame(id, "error", problem)
+	if err == nil && len(b) <= MaxFrame {
+		return b
+	}
+	s.c.log.Error("error cannot be sent", "code", problem.Code, "bytes", len(b), "err", err)
+	b, _ = answerFrame(id, "error", internalError()) // it has texts only
+	return b
 }
 
-// beside stands for a result that passes beside jsonrpc2.
+// tooLarge is the answer in place of one that the client could not read.
+func tooLarge(size int) *Error {
+	return &Error{
+		Code: CodeInvalid,
+		Message: fmt.Sprintf("the answer would have %d bytes, and at most %d are sent: ask for less at a time, "+
+			"with a smaller limit, with excludeTurns, or for the items page by page (thread/items/list)", size, MaxFrame),
+		Data: json.RawMessage(`{"code":"tooLarge"}`),
+	}
+}
+
+// answerFrame encodes an answer as all frames are encoded: nothing is escaped that
+// JSON does not have escaped.
+func answerFrame(id json.RawMessage, member string, v any) ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteString(`{"id":`)
+	b.Write(id)
+	b.WriteString(`,"` + member + `":`)
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	b.Truncate(b.Len() - len("\n"))
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+// beside stands for an answer that passes beside jsonrpc2.
 var beside = json.RawMessage("null")
 
 // WriteObject implements jsonrpc2.ObjectStream. It is given answers only, for which
@@ -248,7 +290,7 @@ func (s *stream) WriteObject(v any) error {
 	if err != nil {
 		return err
 	}
-	n, rest, err := unwrap(b)
+	n, err := numberOf(b)
 	if err != nil {
 		return err
 	}
@@ -257,29 +299,17 @@ func (s *stream) WriteObject(v any) error {
 		return errors.New("answer to no request")
 	}
 	defer s.take(n) // when it is queued: then nobody waits for it any more
-	out := make([]byte, 0, len(`{"id":,"result":}`)+len(cl.id)+len(rest)+len(cl.result))
-	out = append(append(out, `{"id":`...), cl.id...)
-	if cl.result != nil {
-		out = append(append(append(out, `,"result":`...), cl.result...), '}')
-	} else {
-		out = append(append(out, rest...), '}')
-	}
-	return s.c.out.push(cl.cost, out)
+	return s.c.out.push(cl.cost, cl.frame)
 }
 
-// unwrap takes the number and the version off an answer as jsonrpc2 writes it. The
-// closing brace is gone with them.
-func unwrap(b []byte) (n uint64, rest []byte, err error) {
+// numberOf reads the number of an answer as jsonrpc2 writes it.
+func numberOf(b []byte) (uint64, error) {
 	b, ok := bytes.CutPrefix(b, []byte(`{"id":`))
 	i := bytes.IndexByte(b, ',')
 	if !ok || i < 0 {
-		return 0, nil, errors.New("answer without an id")
+		return 0, errors.New("answer without an id")
 	}
-	n, err = strconv.ParseUint(string(b[:i]), 10, 64)
-	if rest, ok = bytes.CutSuffix(b[i:], []byte(`,"jsonrpc":"2.0"}`)); !ok {
-		return 0, nil, errors.New("answer without a version")
-	}
-	return n, rest, err
+	return strconv.ParseUint(string(b[:i]), 10, 64)
 }
 
 // Close implements jsonrpc2.ObjectStream. jsonrpc2 calls it once, after ReadObject
@@ -292,15 +322,14 @@ func (s *stream) Close() error {
 // answer queues what the reader itself has to say. It waits only for a client that
 // makes the server say more than it takes.
 func (s *stream) answer(id json.RawMessage, problem *Error) {
-	b, err := json.Marshal(problem)
+	if id == nil {
+		id = json.RawMessage("null")
+	}
+	b, err := answerFrame(id, "error", problem)
 	if err != nil {
 		s.c.log.Error("answer cannot be encoded", "err", err)
 		return
 	}
-	if id == nil {
-		id = json.RawMessage("null")
-	}
-	b = bytes.Join([][]byte{[]byte(`{"id":`), id, []byte(`,"error":`), b, []byte(`}`)}, nil)
 	if !s.c.out.force(b) {
 		_ = s.c.Send(context.Background(), b) // fails only if nobody is there any more
 	}
