@@ -124,7 +124,7 @@ func (c *Conn) start(ctx context.Context) (wait func()) {
 
 // statusOf is what a connection is closed with that can no longer be read.
 func statusOf(err error) int {
-	if errors.Is(err, errTooBig) {
+	if errors.Is(err, ErrTooBig) {
 		return StatusTooBig
 	}
 	return StatusGoingAway

@@ -11,8 +11,9 @@ import (
 
 // Relay carries frames between a client and the server it means, as they are and in
 // their order, until one of the two ends its connection or ctx is done. It returns
-// when nothing of it runs any more: nil if the client or ctx ended it in order, else
-// why it ended.
+// when nothing of it runs any more: nil if the client or ctx ended it in order, or
+// the server did, with status 1000 or 1001; else why it ended, a *ServerError if
+// that is the connection to the server.
 //
 // Each side has its own queue, pings and limit, as with Serve. How the server ends
 // its connection is how that of the client ends. When the client ends in order, what
@@ -29,8 +30,22 @@ func Relay(ctx context.Context, client, server Transport, o Options) error {
 	wg.Wait()
 	waitDown()
 	waitUp()
-	return errors.Join(r.down.cause, r.up.cause)
+	if r.up.cause != nil {
+		return errors.Join(r.down.cause, &ServerError{r.up.cause})
+	}
+	return r.down.cause
 }
+
+// A ServerError says why a relay lost its server: a *CloseError if the server, or
+// the system in its place, ended the connection; ErrTooBig if it sent more than is
+// read; else what went wrong.
+type ServerError struct{ Err error }
+
+// Error implements error.
+func (e *ServerError) Error() string { return "connection to the server: " + e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *ServerError) Unwrap() error { return e.Err }
 
 type relay struct {
 	down *Conn // to the client
@@ -79,8 +94,10 @@ func (r *relay) toClient() {
 	status, reason := StatusGoingAway, "the server is gone"
 	if e, ok := errors.AsType[*CloseError](err); ok {
 		status, reason = e.Status, e.Reason
+	} else if errors.Is(err, ErrTooBig) {
+		status, reason = StatusTooBig, "the server sent more than is relayed"
 	}
-	if r.down.ended.Load() || errors.Is(err, io.EOF) {
+	if r.down.ended.Load() || errors.Is(err, io.EOF) || errors.Is(err, ErrClosed) { // or it was the client
 		err = nil
 	}
 	r.up.end(StatusGoingAway, "", err, 0)

@@ -3,6 +3,7 @@ package jsonrpc
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -157,4 +158,74 @@ func TestRelayFromLinesToAUnixSocket(t *testing.T) {
 	if err := <-s.done; err != nil {
 		t.Error(err)
 	}
+}
+
+// What a server may send, a relay reads: also what is larger than a frame of a
+// client, such as an item whose text is 4 MiB of characters that JSON escapes.
+func TestARelayOutlivesWhatItsServerMaySend(t *testing.T) {
+	s := listen(t, "unix", scripted(&script{}), Options{})
+	up, err := Dial(t.Context(), s.url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner := <-s.conns
+	client, down := Pipe()
+	relay := make(chan error, 1)
+	go func() { relay <- Relay(t.Context(), down, up, Options{}) }()
+	p := &peer{t: t, Transport: client}
+	frame, err := json.Marshal(strings.Repeat("\x01", 4<<20))
+	if err != nil || len(frame) <= MaxFrame {
+		t.Fatalf("%d bytes, %v", len(frame), err)
+	}
+	if err := owner.Send(t.Context(), frame); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.recv(); got != string(frame) {
+		t.Errorf("%d bytes, want %d", len(got), len(frame))
+	}
+	p.alive()
+	if err := owner.Send(t.Context(), bytes.Repeat([]byte("1"), MaxMessage+1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Read(); !strings.Contains(fmt.Sprint(err), "1009") {
+		t.Errorf("the client is told %v", err)
+	}
+	var lost *ServerError
+	if err := <-relay; !errors.As(err, &lost) || !errors.Is(err, ErrTooBig) || !strings.Contains(err.Error(), fmt.Sprint(MaxMessage)) {
+		t.Errorf("%v", err)
+	}
+}
+
+// A relay says whose end it was.
+func TestARelayTellsTheServersEndFromTheClients(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, relay, stop := relayed(t, &script{}, Options{WriteTimeout: time.Second})
+		defer stop()
+		p.alive()
+		for range 300 { // nobody reads them
+			if p.conn.Send(t.Context(), bytes.Repeat([]byte("1"), 10_000)) != nil {
+				break
+			}
+		}
+		err := <-relay
+		var lost *ServerError
+		if err == nil || errors.As(err, &lost) || errors.Is(err, ErrClosed) || !strings.Contains(err.Error(), "took nothing") {
+			t.Errorf("a client that does not read: %v", err)
+		}
+		p.stop()
+		<-p.done
+	})
+	synctest.Test(t, func(t *testing.T) {
+		p, relay, stop := relayed(t, &script{}, Options{})
+		defer stop()
+		p.alive()
+		p.conn.Close(StatusTryLater, "slow consumer")
+		var lost *ServerError
+		var closed *CloseError
+		if err := <-relay; !errors.As(err, &lost) || !errors.As(err, &closed) || closed.Status != StatusTryLater {
+			t.Errorf("a server that ends it: %v", err)
+		}
+		p.stop()
+		<-p.done
+	})
 }

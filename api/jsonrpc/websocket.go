@@ -29,8 +29,12 @@ const (
 	lingerTime = 500 * time.Millisecond
 )
 
-// errTooBig says that the client sent more than MaxFrame in one frame.
-var errTooBig = fmt.Errorf("jsonrpc: frame of more than %d bytes", MaxFrame)
+// ErrTooBig says that the other end sent more in one frame than is read.
+var ErrTooBig = errors.New("jsonrpc: frame is too large")
+
+// MaxMessage is the largest frame that is read from a server, in bytes. Answers are
+// never larger than MaxFrame, but a notification tells an event as it is.
+const MaxMessage = 64 << 20
 
 // A CloseError says how the other end has closed a WebSocket or a pipe. It is
 // io.EOF if that was in order.
@@ -81,7 +85,7 @@ func Upgrade(w http.ResponseWriter, r *http.Request, headers http.Header) (Trans
 	if err != nil {
 		return nil, fmt.Errorf("upgrade to websocket: %w", err)
 	}
-	return newWebSocket(c, s), nil
+	return newWebSocket(c, s, MaxFrame), nil
 }
 
 // Buffers are small, as large frames bypass them, and frames that are written are
@@ -95,7 +99,7 @@ var serverBuffers, clientBuffers sync.Pool
 
 // Dial connects to a server as client: to ws://HOST:PORT/PATH, or to unix://PATH
 // for a unix socket. Headers are sent along, such as Authorization. The context
-// bounds the dialling only.
+// bounds the dialling only. Frames of up to MaxMessage are read.
 func Dial(ctx context.Context, url string, headers http.Header) (Transport, error) {
 	s := &socket{}
 	network, address := "", ""
@@ -120,7 +124,7 @@ func Dial(ctx context.Context, url string, headers http.Header) (Transport, erro
 		defer func() { _ = resp.Body.Close() }() // it holds nothing
 	}
 	if err == nil {
-		return newWebSocket(c, s), nil
+		return newWebSocket(c, s, MaxMessage), nil
 	}
 	if errors.Is(err, websocket.ErrBadHandshake) && resp != nil {
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, 1024)) // as much as can be had
@@ -147,15 +151,16 @@ func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 type webSocket struct {
 	c       *websocket.Conn
 	s       *socket
+	limit   int64         // of a frame that is read
 	frame   *bytes.Buffer // that was read last
 	ignored func()
 	closed  atomic.Bool
 	close   sync.Once
 }
 
-func newWebSocket(c *websocket.Conn, s *socket) *webSocket {
-	c.SetReadLimit(MaxFrame)
-	return &webSocket{c: c, s: s, ignored: func() {}}
+func newWebSocket(c *websocket.Conn, s *socket, limit int64) *webSocket {
+	c.SetReadLimit(limit)
+	return &webSocket{c: c, s: s, limit: limit, ignored: func() {}}
 }
 
 func (w *webSocket) watch(pong, ignored func()) {
@@ -205,7 +210,7 @@ func (w *webSocket) lost(err error) error {
 	w.recycle()
 	if errors.Is(err, websocket.ErrReadLimit) {
 		w.linger()
-		return errTooBig
+		return fmt.Errorf("%w: more than %d bytes", ErrTooBig, w.limit)
 	}
 	if e, ok := errors.AsType[*websocket.CloseError](err); ok {
 		return &CloseError{Status: e.Code, Reason: e.Text}

@@ -82,7 +82,7 @@ func TestAFrameOf16MiBIsReadAndALargerOneCloses(t *testing.T) {
 	if e, ok := errors.AsType[*CloseError](err); !ok || e.Status != StatusTooBig {
 		t.Errorf("%v", err)
 	}
-	if err := <-s.done; !errors.Is(err, errTooBig) {
+	if err := <-s.done; !errors.Is(err, ErrTooBig) {
 		t.Errorf("%v", err)
 	}
 }
@@ -106,7 +106,7 @@ func TestTooLargeAFrameIsNotReset(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := <-s.done; !errors.Is(err, errTooBig) {
+	if err := <-s.done; !errors.Is(err, ErrTooBig) {
 		t.Error(err)
 	}
 }
