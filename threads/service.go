@@ -63,7 +63,8 @@ type Service struct {
 	mu      sync.Mutex         // guards what follows; never held while waiting
 	catalog map[string]*models // by provider
 	loaded  map[transcript.ThreadID]*slot
-	closed  bool
+	closed  bool // no more work is taken
+	shut    bool // Close was called
 }
 
 // A slot is a thread that is loaded or being loaded.
@@ -214,25 +215,13 @@ func (s *Service) recoverAll(ctx context.Context) error {
 // same, and what was not journaled is recovered at the next start.
 func (s *Service) Close(ctx context.Context) error {
 	s.mu.Lock()
-	if s.closed {
+	if s.shut {
 		s.mu.Unlock()
 		return nil
 	}
-	s.closed = true
-	close(s.closing)
+	s.shut = true
 	s.mu.Unlock()
-	done := make(chan struct{})
-	go func() {
-		s.actors.Wait()
-		close(done)
-	}()
-	var err error
-	select {
-	case <-done:
-	case <-ctx.Done():
-		err = fmt.Errorf("stop threads: %w", context.Cause(ctx))
-	}
-	return errors.Join(err, s.hub.Close(), s.cfg.Journal.Close())
+	return errors.Join(s.Stop(ctx), s.hub.Close(), s.cfg.Journal.Close())
 }
 
 // actor returns the loaded actor of an existing thread.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/plimsoll-dev/plimsoll/api/jsonrpc"
+	"github.com/plimsoll-dev/plimsoll/events"
 	"github.com/plimsoll-dev/plimsoll/threads"
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
@@ -105,24 +106,24 @@ func (r *running) rest(ctx context.Context, in *stdin) {
 	ctx, cancel := context.WithDeadline(ctx, in.endedAt().Add(lastWords))
 	defer cancel()
 	for _, svc := range []*threads.Service{r.svc, r.ephemeral} {
-		for id := range busy(ctx, svc) {
-			idle(ctx, svc, id)
+		for id, asOf := range busy(ctx, svc) {
+			idle(ctx, svc, id, asOf)
 		}
 	}
 }
 
 // busy yields threads that are at work until there are none.
-func busy(ctx context.Context, svc *threads.Service) func(yield func(transcript.ThreadID) bool) {
-	return func(yield func(transcript.ThreadID) bool) {
+func busy(ctx context.Context, svc *threads.Service) func(yield func(transcript.ThreadID, events.Cursor) bool) {
+	return func(yield func(transcript.ThreadID, events.Cursor) bool) {
 		for found := true; found && ctx.Err() == nil; {
 			found = false
 			for _, id := range svc.Loaded() {
-				read, err := svc.ReadThread(ctx, id)
-				if err != nil || read.Thread.Status != threads.StatusActive {
-					continue // what cannot be read is not at work
+				works, asOf, err := svc.AtWork(ctx, id)
+				if err != nil || !works {
+					continue // what cannot be asked is not at work
 				}
 				found = true
-				if !yield(id) {
+				if !yield(id, asOf) {
 					return
 				}
 			}
@@ -130,14 +131,10 @@ func busy(ctx context.Context, svc *threads.Service) func(yield func(transcript.
 	}
 }
 
-// idle returns when a thread may have come to rest, or ctx is done.
-func idle(ctx context.Context, svc *threads.Service, id transcript.ThreadID) {
-	read, err := svc.ReadThread(ctx, id)
-	if err != nil || read.Thread.Status != threads.StatusActive {
-		return
-	}
-	for m, err := range svc.Follow(ctx, id, &read.AsOf, 0) {
-		if err != nil || m.Event.Type == (threads.StatusChanged{}).EventType() || m.Event.Type == (threads.ThreadDeleted{}).EventType() {
+// idle returns when a thread that was at work may have come to rest, or ctx is done.
+func idle(ctx context.Context, svc *threads.Service, id transcript.ThreadID, asOf events.Cursor) {
+	for m, err := range svc.Follow(ctx, id, &asOf, 0) {
+		if err != nil || m.Kind == events.KindEvent && !m.Repeat {
 			return
 		}
 	}
