@@ -89,7 +89,12 @@ var (
 
 // send gives the actor a message and waits for the reply.
 func (a *actor) send(ctx context.Context, m message) (any, error) {
-	ch := make(chan reply, 1)
+	return a.sendBy(ctx, m, make(chan reply, 1))
+}
+
+// sendBy is send with the channel of the reply, which tells who asks. It must
+// have room for one.
+func (a *actor) sendBy(ctx context.Context, m message, ch chan reply) (any, error) {
 	m.reply = ch
 	select {
 	case a.mailbox <- m:

@@ -33,12 +33,13 @@ func (h *host) Ask(ctx context.Context, q adapters.Question) (adapters.Answer, e
 // put asks, and waits. A session that stops waiting while its turn goes on takes
 // its question back.
 func (h *host) put(ctx context.Context, c askQuestion) (given, error) {
-	v, err := h.a.send(ctx, message{cmd: c})
+	asker := make(chan reply, 1)
+	v, err := h.a.sendBy(ctx, message{cmd: c}, asker)
 	if err == nil {
 		return v.(given), nil
 	}
 	if ctx.Err() != nil {
-		h.a.tell(timed(func(a *actor) { a.withdraw(c.request) }))
+		h.a.tell(timed(func(a *actor) { a.withdraw(asker) }))
 	}
 	return given{}, err
 }
@@ -152,19 +153,35 @@ func (a *actor) ask(c askQuestion, answer chan<- reply) reply {
 	return deferred
 }
 
-// withdraw ends a request that its session does not wait for any more. While the
-// turn ends, or the server does, its end decides about it.
-func (a *actor) withdraw(asked Request) {
-	if a.turn == nil || a.turn.turn != asked.TurnID || a.turn.stopping || a.closing || a.failed != nil {
+// withdraw is the end of a session's wait for an answer. The request ends with
+// the last one that waited for it. While the turn ends, or the server does, its
+// end decides about it.
+func (a *actor) withdraw(asker chan reply) {
+	id, at := a.askedBy(asker)
+	if at < 0 {
+		return // it was answered, or never heard
+	}
+	if a.asking[id] = slices.Delete(a.asking[id], at, at+1); len(a.asking[id]) > 0 {
 		return
 	}
-	i := slices.IndexFunc(a.state.Requests, asked.same)
-	if i < 0 || len(a.asking[a.state.Requests[i].ID]) > 1 {
+	delete(a.asking, id)
+	if a.turn == nil || a.turn.stopping || a.closing || a.failed != nil {
 		return
 	}
-	if _, err := a.run(withdrawRequest{a.state.Requests[i].ID}); err != nil {
+	if _, err := a.run(withdrawRequest{id}); err != nil {
 		a.svc.log.Warn("withdraw request", "thread", a.id, "err", err)
 	}
+}
+
+// askedBy returns the request that somebody waits for, and at which place; -1 if
+// none.
+func (a *actor) askedBy(asker chan<- reply) (RequestID, int) {
+	for id, askers := range a.asking {
+		if at := slices.Index(askers, asker); at >= 0 {
+			return id, at
+		}
+	}
+	return "", -1
 }
 
 // tellAskers tells the sessions that wait for a request what came of it, once

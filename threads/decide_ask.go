@@ -3,7 +3,6 @@ package threads
 import (
 	"context"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -58,47 +57,6 @@ func (s *state) request(id RequestID) *Request {
 		if s.Requests[i].ID == id {
 			return &s.Requests[i]
 		}
-	}
-	return nil
-}
-
-// grant remembers what was accepted for the session.
-func (s *state) grant(r Request) {
-	if s.Granted == nil {
-		s.Granted = map[string]bool{}
-	}
-	for _, k := range s.grantKeys(r, nil) {
-		s.Granted[k] = true
-	}
-}
-
-// granted reports whether what r asks was accepted for the session before.
-func (s *state) granted(r Request, about transcript.Item) bool {
-	keys := s.grantKeys(r, about.Body)
-	return len(keys) > 0 && !slices.ContainsFunc(keys, func(k string) bool { return !s.Granted[k] })
-}
-
-// grantKeys names what an acceptance of r for the session allows: the same
-// command in the same folder, the same root, or changes to the same files. A
-// change whose files are not known can be allowed only once. Body is that of r's
-// item if the transcript does not have it yet.
-func (s *state) grantKeys(r Request, body transcript.Body) []string {
-	if i, ok := s.itemAt[r.ItemID]; ok {
-		body = s.Transcript.Items[i].Body
-	}
-	switch {
-	case r.Command != nil:
-		return []string{"command " + strconv.Quote(r.Command.Cwd) + " " + strconv.Quote(r.Command.Command)}
-	case r.File != nil && r.File.GrantRoot != "":
-		return []string{"root " + strconv.Quote(r.File.GrantRoot)}
-	case r.File != nil:
-		var keys []string
-		if change, ok := body.(transcript.FileChange); ok {
-			for _, c := range change.Changes {
-				keys = append(keys, "file "+strconv.Quote(c.Path))
-			}
-		}
-		return keys
 	}
 	return nil
 }
@@ -283,17 +241,20 @@ func (c answerRequest) decide(s *state, env env) (decision, error) {
 		ps = append(ps, StatusChanged{Status: StatusActive, Stopping: true})
 		return decision{payloads: ps, effects: []effect{stopTurn{}}}, nil
 	}
-	ps = append(ps, s.unflag(*r)...)
+	ps = append(ps, s.unflag(c.is)...)
 	if r.Method == AskTool {
 		ps = append(ps, c.result(s, env, *r)...)
 	}
 	return decision{payloads: ps}, nil
 }
 
-// unflag tells that nothing waits for a decision once r is resolved.
-func (s *state) unflag(r Request) []Payload {
-	rest := slices.DeleteFunc(slices.Clone(s.Requests), func(q Request) bool { return q.ID == r.ID })
-	if !r.approval() || waiting(rest) != nil {
+func (c answerRequest) is(r Request) bool { return r.ID == c.id }
+
+// unflag tells that nothing waits for a decision any more, if that is so once the
+// requests that are over are resolved.
+func (s *state) unflag(over func(Request) bool) []Payload {
+	rest := slices.DeleteFunc(slices.Clone(s.Requests), over)
+	if waiting(s.Requests) == nil || waiting(rest) != nil {
 		return nil
 	}
 	return []Payload{StatusChanged{Status: StatusActive}}
@@ -302,13 +263,15 @@ func (s *state) unflag(r Request) []Payload {
 // withdrawRequest is a session that does not wait for its answer any more.
 type withdrawRequest struct{ id RequestID }
 
+func (c withdrawRequest) is(r Request) bool { return r.ID == c.id }
+
 func (c withdrawRequest) decide(s *state, _ env) (decision, error) {
 	r := s.request(c.id)
 	if r == nil || s.Stopping {
 		return decision{}, nil
 	}
 	resolved := RequestResolved{RequestID: r.ID, TurnID: r.TurnID, Outcome: RequestCancelled}
-	return decision{payloads: append([]Payload{resolved}, s.unflag(*r)...)}, nil
+	return decision{payloads: append([]Payload{resolved}, s.unflag(c.is)...)}, nil
 }
 
 // result is the item that an answered tool call gets.

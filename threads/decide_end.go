@@ -26,9 +26,11 @@ func (c endTurn) decide(s *state, env env) (decision, error) {
 	}
 	c.stopped = c.stopped || s.Stopping
 	ps := reported(s, env, c.turn, c.end.Updates)
-	asked := cancelRequests(s, func(r Request) bool { return r.TurnID == c.turn })
+	ofTurn := func(r Request) bool { return r.TurnID == c.turn }
+	asked := cancelRequests(s, ofTurn)
 	if more := s.unreadInput(env.read); len(more) > 0 && c.err == nil && !c.stopped {
-		return decision{payloads: append(ps, asked...), effects: []effect{runTurn{c.turn, more}}}, nil
+		ps = append(append(ps, asked...), s.unflag(ofTurn)...)
+		return decision{payloads: ps, effects: []effect{runTurn{c.turn, more}}}, nil
 	}
 	ps = append(ps, closeOpen(s, env, c, ps)...)
 	done := *turn

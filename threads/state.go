@@ -39,7 +39,7 @@ type state struct {
 	Compactions     []compaction.Record
 	CompactRequests map[transcript.CompactionID]CompactRequest // of compactions that did not end
 	Requests        []Request                                  // that wait for an answer, oldest first
-	Granted         map[string]bool                            // what was accepted for the session: keys of later questions that need no answer
+	Granted         []string                                   // what was accepted for the session, oldest first: keys of later questions that need no answer
 	Answers         []answered                                 // given in the turn in progress
 	Resolved        []AlreadyResolved                          // the newest ones, oldest first: what a late answer is told
 	Stopping        bool                                       // the turn in progress was told to end while it waited
@@ -58,7 +58,7 @@ func (s *state) cursor() events.Cursor { return events.Cursor{Journal: s.journal
 
 // snapshotVersion changes whenever a snapshot of before cannot be used any more;
 // the state is then folded from the first event.
-const snapshotVersion = 4
+const snapshotVersion = 5
 
 // An idempotency key is remembered for acceptedFor, unless a thread is given more
 // than maxAccepted of them in that time.
