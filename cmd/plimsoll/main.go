@@ -37,12 +37,15 @@ func main() {
 // and then its group means it once.
 const echo = 100 * time.Millisecond
 
-// signalContext returns a context that ends with the first SIGINT or SIGTERM; the
-// second one ends the process at once.
+// signalContext returns a context that ends with the first SIGINT, SIGTERM or SIGHUP;
+// the second one ends the process at once. Under nohup SIGHUP stays ignored.
 func signalContext(stderr io.Writer) context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	sigs := make(chan os.Signal, 2)
 	signal.Notify(sigs, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(sigs, syscall.SIGHUP)
+	}
 	go func() { // lives as long as the process
 		awaitSignals(sigs, cancel)
 		say(stderr, "plimsoll: second signal, exiting at once\n")
@@ -52,13 +55,15 @@ func signalContext(stderr io.Writer) context.Context {
 }
 
 // awaitSignals calls first at the first signal and returns at the second one. The
-// same signal again within echo of the first is that one.
+// same signal again within echo of the first is that one, and a SIGHUP never is the
+// second: a terminal that closes tells it more than once, and supervisors beside
+// their SIGTERM.
 func awaitSignals(sigs <-chan os.Signal, first func()) {
 	sig := <-sigs
 	at := time.Now()
 	first()
 	for again := range sigs {
-		if again != sig || time.Since(at) > echo {
+		if again != syscall.SIGHUP && (again != sig || time.Since(at) > echo) {
 			return
 		}
 	}

@@ -268,6 +268,8 @@ func TestSignalIsTheSecondOnlyIfItIsLaterOrAnother(t *testing.T) {
 		"within the echo":      {echo, syscall.SIGTERM, false},
 		"after it, the same":   {echo + time.Millisecond, syscall.SIGTERM, true},
 		"a second of thinking": {time.Second, os.Interrupt, true},
+		"a hangup at once":     {0, syscall.SIGHUP, false},
+		"a hangup later":       {time.Second, syscall.SIGHUP, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
