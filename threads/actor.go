@@ -45,7 +45,7 @@ type actor struct {
 	retired     bool  // the thread was deleted, or never came to life
 	closing     bool  // the service closes
 	leaving     bool  // it was at rest and told to unload
-	unrecovered bool  // what was left open could not be ended yet, for lack of space
+	unrecovered error // why what was left open could not be ended yet: there is no space
 	abandoned   bool  // a goroutine of work is stuck in a session that does not obey
 }
 
@@ -168,7 +168,7 @@ func (a *actor) done() bool {
 
 // atRest reports whether nothing runs and nothing waits.
 func (a *actor) atRest() bool {
-	return a.turn == nil && a.compact == nil && len(a.state.Queue) == 0 && len(a.state.Requests) == 0 && !a.unrecovered
+	return a.turn == nil && a.compact == nil && len(a.state.Queue) == 0 && len(a.state.Requests) == 0 && a.unrecovered == nil
 }
 
 // leave releases what the actor holds. Nothing runs any more.
@@ -214,11 +214,10 @@ func (a *actor) resume() {
 	for _, o := range open {
 		partial[transcript.ItemID(o.Item)] = o.Text
 	}
-	_, err = a.run(recoverThread{partial, a.continues()})
-	if a.unrecovered = err != nil; a.unrecovered {
-		a.svc.log.Error("recover thread", "thread", a.id, "err", err)
+	if _, a.unrecovered = a.run(recoverThread{partial, a.continues()}); a.unrecovered != nil {
+		a.svc.log.Error("recover thread", "thread", a.id, "err", a.unrecovered)
 		a.after(recoverAgain, func(a *actor) {
-			if a.unrecovered && a.failed == nil {
+			if a.unrecovered != nil && a.failed == nil {
 				a.resume()
 			}
 		})
@@ -279,9 +278,9 @@ func (a *actor) execute(m message) reply {
 		return reply{err: fault.New(fault.Unavailable, "the server is closing")}
 	case a.state.Seq == 0 && !creates:
 		return reply{err: fault.New(fault.NotFound, "thread %s does not exist", a.id)}
-	case a.unrecovered && !internal(m.cmd):
-		if a.resume(); a.unrecovered {
-			return reply{err: errFull(nil)}
+	case a.unrecovered != nil && !internal(m.cmd):
+		if a.resume(); a.unrecovered != nil {
+			return reply{err: a.unrecovered}
 		}
 	}
 	switch c := m.cmd.(type) {
@@ -358,7 +357,7 @@ func internal(c command) bool {
 
 // serve starts what waits, if the thread is idle and stays loaded.
 func (a *actor) serve() {
-	if a.closing || a.retired || a.unrecovered || a.turn != nil || a.compact != nil {
+	if a.closing || a.retired || a.unrecovered != nil || a.turn != nil || a.compact != nil {
 		return
 	}
 	if _, err := a.run(serveNext{}); err != nil {

@@ -146,7 +146,12 @@ func (a *actor) commitFailed(ap events.Append, err error) error {
 	return fault.Wrap(fault.Unavailable, err, "the journal could not be written; thread %s is loaded again from what it holds", a.id)
 }
 
+// errFull is what clients are told. A journal that is bounded by something else
+// than a disk says so with a fault of its own.
 func errFull(err error) error {
+	if f, ok := errors.AsType[*fault.Error](err); ok && f.Code == fault.Full {
+		return err
+	}
 	return fault.Wrap(fault.Full, err, "the disk or the database quota is full; nothing was changed; free space and retry")
 }
 

@@ -37,6 +37,14 @@ func TestFullDiskChangesNothingAndTheThreadGoesOn(t *testing.T) {
 	if n := len(b.payloads(id)); n != 1 {
 		t.Errorf("there are %d events after the failure, want 1", n)
 	}
+	if got := fault.MessageOf(err); !strings.Contains(got, "disk") {
+		t.Errorf("a full disk is told as %q", got)
+	}
+	j.FailNext(fault.Wrap(fault.Full, events.ErrFull, "no more than 3 bytes"), false)
+	_, err = b.svc.StartTurn(t.Context(), threads.StartTurnParams{Thread: id, Input: transcript.TextParts("x")})
+	if got := fault.MessageOf(err); got != "no more than 3 bytes" || fault.CodeOf(err) != fault.Full {
+		t.Errorf("a journal that says what is full is told as %q, %v", got, fault.CodeOf(err))
+	}
 	b.turn(id, "space again", "fine")
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/plimsoll-dev/plimsoll/events"
 	"github.com/plimsoll-dev/plimsoll/events/mem"
 	"github.com/plimsoll-dev/plimsoll/threads"
+	"github.com/plimsoll-dev/plimsoll/threads/fault"
 )
 
 // maxEphemeral bounds what all ephemeral threads of a home hold, in bytes.
@@ -50,7 +51,8 @@ func (b *bounded) Append(ctx context.Context, a events.Append) (int64, error) {
 		size += len(blob.Data)
 	}
 	if !b.reserve(a.Thread, size, a.Delete) {
-		return 0, fmt.Errorf("append to %s: %w: ephemeral threads hold %d MiB at most", a.Thread, events.ErrFull, b.max>>20)
+		return 0, fault.Wrap(fault.Full, events.ErrFull,
+			"all ephemeral threads together hold %d MiB at most, in memory; nothing was changed; delete some of them and retry", b.max>>20)
 	}
 	head, err := b.Journal.Append(ctx, a)
 	switch {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -8,6 +9,8 @@ import (
 
 	"github.com/plimsoll-dev/plimsoll/events"
 	"github.com/plimsoll-dev/plimsoll/events/mem"
+	"github.com/plimsoll-dev/plimsoll/threads"
+	"github.com/plimsoll-dev/plimsoll/threads/fault"
 )
 
 func boundedTo(max int) *bounded {
@@ -56,5 +59,28 @@ func TestEphemeralThreadsFillABoundedJournal(t *testing.T) {
 	}
 	if err := write("c", 0); err != nil {
 		t.Error(err)
+	}
+}
+
+// Clients are told what is full, and what makes room there.
+func TestAFullBoundedJournalSaysThatItIsMemory(t *testing.T) {
+	t.Parallel()
+	svc, err := threads.Open(t.Context(), threads.Config{Journal: boundedTo(1 << 20), Providers: ephemeralProviders()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := svc.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	for {
+		_, err = svc.CreateThread(t.Context(), threads.CreateParams{Name: strings.Repeat("x", 200)})
+		if err != nil {
+			break
+		}
+	}
+	if got := fault.MessageOf(err); fault.CodeOf(err) != fault.Full || !strings.Contains(got, "hold 1 MiB at most, in memory") || strings.Contains(got, "disk") {
+		t.Errorf("%s: %q", fault.CodeOf(err), got)
 	}
 }

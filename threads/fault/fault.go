@@ -25,7 +25,7 @@ const (
 	Refused     Code = "refused"     // understood, and explicitly not done; the reason and a remedy say why
 	TooLarge    Code = "tooLarge"    // over a limit; the message names the limit
 	Overloaded  Code = "overloaded"  // over capacity; retry later
-	Full        Code = "full"        // the disk or the database quota is exhausted; nothing was changed
+	Full        Code = "full"        // no space is left where the thread is kept; nothing was changed
 	Unavailable Code = "unavailable" // closing, or a dependency is gone
 	Corrupt     Code = "corrupt"     // stored data cannot be read; the message says which
 	Cancelled   Code = "cancelled"   // the caller gave up, or the work was interrupted
