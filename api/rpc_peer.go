@@ -107,8 +107,13 @@ func farewell(ctx context.Context) (int, string) {
 	return jsonrpc.StatusGoingAway, "the server is shutting down"
 }
 
+// noThread is the lane of what is about no thread. It has a name, so that others do
+// not wait for it.
+const noThread = "-"
+
 // Lane implements jsonrpc.Handler: what is about one thread is done in order, and
-// does not wait for others. Before the client has said who it is, all is in order.
+// does not wait for others. What came before the client had said who it is is done
+// in order, and before everything that came after.
 func (p *peer) Lane(_ string, params json.RawMessage) string {
 	if p.client.Load() == nil {
 		return ""
@@ -116,8 +121,8 @@ func (p *peer) Lane(_ string, params json.RawMessage) string {
 	var about struct {
 		ThreadID string `json:"threadId"`
 	}
-	if json.Unmarshal(params, &about) != nil {
-		return ""
+	if json.Unmarshal(params, &about) != nil || about.ThreadID == "" {
+		return noThread
 	}
 	if id, err := uuid.Parse(about.ThreadID); err == nil {
 		return id.String() // in all its forms it is one thread

@@ -16,9 +16,9 @@
 //   - Each request is answered once, also one of several with the same id, and one
 //     whose handler panics: with -32603.
 //   - Requests of one lane are handled one after the other, in the order of their
-//     coming. Lanes do not wait for each other. Of one lane 64 may wait, of all
-//     together 256 may be unanswered, 32 MiB large; one more is answered at once
-//     with -32001.
+//     coming. Lanes do not wait for each other, but all wait for what came before in
+//     the lane without a name. Of one lane 64 may wait, of all together 256 may be
+//     unanswered, 32 MiB large; one more is answered at once with -32001.
 //   - Notifications have their place in the lanes and room of their own, as much as
 //     requests. One more is counted and dropped, but never the first "initialized".
 //   - Reading never waits for a handler, so a response to a request of the server
@@ -73,6 +73,7 @@ func (e *Error) Error() string { return e.Message }
 const (
 	CodeParse      = -32700
 	CodeInvalid    = -32600
+	CodeParams     = -32602
 	CodeInternal   = -32603
 	CodeOverloaded = -32001
 )
@@ -81,7 +82,8 @@ const (
 // called from several goroutines.
 type Handler interface {
 	// Lane names the lane of a request or notification. It is called while reading
-	// and returns at once.
+	// and returns at once. The lane without a name comes first: what is in another
+	// one begins when all is done that was put into it before.
 	Lane(method string, params json.RawMessage) string
 	// Request answers r: it calls Reply or Fail of r exactly once, before it
 	// returns or later. The lane goes on when it returns.

@@ -4,7 +4,8 @@ import "sync"
 
 // Lanes run tasks: those of one lane one after the other, in the order of their
 // coming, and not more than maxRunning lanes at a time. Lanes with work take turns.
-// There is a goroutine only while there is work.
+// The lane without a name comes first: a task of another one begins when those are
+// done that were in it before. There is a goroutine only while there is work.
 type lanes struct {
 	maxWaiting, maxRunning int
 
@@ -12,6 +13,9 @@ type lanes struct {
 	mu      sync.Mutex     // guards what follows
 	byName  map[string]*lane
 	ready   []*lane // have work, wait for a goroutine
+	held    []*lane // have work, wait for the lane without a name
+	put     int     // into the lane without a name, so far
+	done    int     // of these
 	running int
 	notes   int // that wait, in all
 	stopped bool
@@ -21,13 +25,14 @@ type lane struct {
 	name  string
 	tasks []task
 	notes int  // of the tasks
-	busy  bool // waits for a goroutine, or has one
+	busy  bool // is ready or held, or has a goroutine
 }
 
 type task struct {
-	run  func()
-	note bool // a notification: these have room of their own
-	must bool // there is always room
+	run   func()
+	note  bool // a notification: these have room of their own
+	must  bool // there is always room
+	after int  // how many of the lane without a name are to be done before
 }
 
 func newLanes(maxWaiting, maxRunning int) *lanes {
@@ -49,17 +54,36 @@ func (l *lanes) add(name string, t task) bool {
 		return false
 	}
 	l.byName[name] = ln
+	if name == "" {
+		l.put++
+	} else {
+		t.after = l.put
+	}
 	l.count(ln, t, 1)
 	ln.tasks = append(ln.tasks, t)
 	if !ln.busy {
 		ln.busy = true
-		l.ready = append(l.ready, ln)
-		if l.running < l.maxRunning {
-			l.running++
-			l.wg.Go(l.work)
-		}
+		l.line(ln)
+		l.hire(min(1, len(l.ready)))
 	}
 	return true
+}
+
+// line has a lane with work wait for its turn.
+func (l *lanes) line(ln *lane) {
+	if ln.tasks[0].after > l.done {
+		l.held = append(l.held, ln)
+	} else {
+		l.ready = append(l.ready, ln)
+	}
+}
+
+// hire starts up to n goroutines more, if so many may run.
+func (l *lanes) hire(n int) {
+	for range min(n, l.maxRunning-l.running) {
+		l.running++
+		l.wg.Go(l.work)
+	}
 }
 
 func (l *lanes) work() {
@@ -69,7 +93,7 @@ func (l *lanes) work() {
 			return
 		}
 		t.run()
-		l.done(ln)
+		l.finish(ln)
 	}
 }
 
@@ -105,15 +129,29 @@ func (l *lanes) count(ln *lane, t task, n int) {
 	}
 }
 
-func (l *lanes) done(ln *lane) {
+// finish ends a task of a lane, and lets begin what waited for it.
+func (l *lanes) finish(ln *lane) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(ln.tasks) > 0 && !l.stopped {
-		l.ready = append(l.ready, ln)
+	if l.stopped {
 		return
 	}
-	ln.busy = false
-	delete(l.byName, ln.name)
+	if len(ln.tasks) > 0 {
+		l.line(ln)
+	} else {
+		ln.busy = false
+		delete(l.byName, ln.name)
+	}
+	if ln.name != "" {
+		return
+	}
+	l.done++
+	held := l.held
+	l.held = nil
+	for _, other := range held {
+		l.line(other)
+	}
+	l.hire(len(l.ready) - 1) // who calls goes on with one of them
 }
 
 // stop drops what waits. What runs goes on.
@@ -121,5 +159,5 @@ func (l *lanes) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stopped = true
-	l.ready, l.byName = nil, map[string]*lane{}
+	l.ready, l.held, l.byName = nil, nil, map[string]*lane{}
 }
