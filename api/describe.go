@@ -24,12 +24,19 @@ type Operation struct {
 	Sends    []string // media types of the answer
 }
 
-// OwnMethods lists the methods of JSON-RPC that codex does not have.
+// OwnMethods lists the methods of JSON-RPC that codex does not have, with all their
+// parameters as members of a body.
 func OwnMethods() []Operation {
 	var own []Operation
 	for _, m := range methods {
 		if m.own && m.call != nil {
-			own = append(own, Operation{Name: m.name, Handler: m.handler})
+			op := Operation{Name: m.name, Handler: m.handler, Result: m.result}
+			for _, f := range fieldsOf(m.params) {
+				if f.header == "" {
+					op.Body = append(op.Body, f.describe(m.params))
+				}
+			}
+			own = append(own, op)
 		}
 	}
 	return own

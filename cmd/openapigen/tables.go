@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"iter"
+	"reflect"
 	"strings"
 
 	"github.com/plimsoll-dev/plimsoll/api"
@@ -81,11 +83,50 @@ func ownTable(src *source) (string, error) {
 		return "", err
 	}
 	var b strings.Builder
-	b.WriteString("| Method | What it does |\n|---|---|\n")
+	b.WriteString("| Method | Parameters | Result | What it does |\n|---|---|---|---|\n")
 	for _, m := range api.OwnMethods() {
-		fmt.Fprintf(&b, "| `%s` | %s |\n", m.Name, sentence(prose(m.Handler, p.funcs[m.Handler])))
+		var params []string
+		for _, f := range m.Body {
+			name := f.Name
+			if !f.Required {
+				name += "?"
+			}
+			params = append(params, name)
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m.Name, codes(params), codes(members(m.Result)), sentence(prose(m.Handler, p.funcs[m.Handler])))
 	}
 	return b.String(), nil
+}
+
+// codes writes names as code.
+func codes(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return "`" + strings.Join(names, "` `") + "`"
+}
+
+// members are the names of a struct's members in JSON, those of embedded ones first
+// in their place.
+func members(t reflect.Type) (names []string) {
+	for f := range fieldsOf(t) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous && name == "":
+			names = append(names, members(f.Type)...)
+		case f.IsExported() && name != "-":
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// fieldsOf yields the fields of a struct, or of what a pointer to one points to.
+func fieldsOf(t reflect.Type) iter.Seq[reflect.StructField] {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t.Fields()
 }
 
 // codexTable says of every method of codex what becomes of it here.
