@@ -153,6 +153,13 @@ func (c *Conn) Send(ctx context.Context, frames ...[]byte) error {
 	return c.out.put(ctx, cost, frames...)
 }
 
+// Reserve waits for room in the queue, as Send does, for frames that are pushed later:
+// their place in the order is that of the Push. Until then the room keeps out other
+// slots, but neither Send nor replies. A slot ends with the connection.
+func (c *Conn) Reserve(ctx context.Context, frames, bytes int) (*Slot, error) {
+	return c.out.reserve(ctx, usage{frames, bytes})
+}
+
 // Close ends the connection from this side. What is queued is still written, for up
 // to 250 ms. The status and the reason, of up to 123 bytes, are for WebSockets. It
 // does not wait; the first call counts.

@@ -2,6 +2,7 @@ package jsonrpc
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 )
@@ -13,6 +14,10 @@ import (
 // There is room for a call if less than the bounds is in the queue, whatever the
 // call brings: one call may go beyond them, and one that is larger than all of the
 // queue is not refused.
+//
+// Room can be reserved without knowing what it is for. Such a slot takes its place in
+// the order when it is used, which may be late: slots that are not used keep out other
+// slots, and nobody else.
 type queue struct {
 	bounds usage
 	gone   chan struct{} // closed when nothing more is let in
@@ -20,9 +25,10 @@ type queue struct {
 
 	mu      sync.Mutex // guards what follows; nobody waits while holding it
 	frames  []frame
-	used    usage // of what was let in and is not written
-	extra   usage // the same, of what was forced in
-	waiting []*ticket
+	used    usage     // of what was let in and is not written
+	extra   usage     // the same, of what was forced in
+	idle    usage     // of slots that are not used
+	waiting []*ticket // in the order of their coming
 	shut    bool
 	nowhere bool   // nothing is written any more
 	ping    bool   // is due
@@ -49,8 +55,43 @@ func (u *usage) below(v usage) bool { return u.frames < v.frames && u.bytes < v.
 type ticket struct {
 	cost   usage
 	frames [][]byte // queued when the ticket is let in
+	slot   bool     // it is for a slot
 	in     chan struct{}
 }
+
+// A Slot is room for frames that was reserved. It is used once, or given up.
+type Slot struct {
+	q    *queue
+	cost usage
+	over bool // the slot was used or given up
+}
+
+// Push queues frames behind what was queued before, all together, and does not
+// block. An error says that none of them is sent. The frames must not be changed any
+// more.
+func (s *Slot) Push(frames ...[]byte) error {
+	q := s.q
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if s.over {
+		return errUsed
+	}
+	s.over = true
+	q.idle.sub(s.cost)
+	if q.shut {
+		return ErrClosed
+	}
+	if len(frames) > 0 {
+		q.let(s.cost, frames)
+	}
+	q.admit()
+	return nil
+}
+
+// Release gives a slot up, if it was not used.
+func (s *Slot) Release() { _ = s.Push() }
+
+var errUsed = errors.New("jsonrpc: the slot was used before")
 
 // forced bounds what may be in the queue of frames that do not wait for room.
 var forced = usage{frames: 4096, bytes: 1 << 20}
@@ -82,17 +123,30 @@ func (q *queue) pingNow() {
 // put waits for room and queues the frames. With none it reserves the room, and
 // push must follow.
 func (q *queue) put(ctx context.Context, cost usage, frames ...[]byte) error {
+	return q.enter(ctx, &ticket{cost: cost, frames: frames})
+}
+
+// reserve waits for room and returns a slot.
+func (q *queue) reserve(ctx context.Context, cost usage) (*Slot, error) {
+	if err := q.enter(ctx, &ticket{cost: cost, slot: true}); err != nil {
+		return nil, err
+	}
+	return &Slot{q: q, cost: cost}, nil
+}
+
+// enter waits until a ticket is let in.
+func (q *queue) enter(ctx context.Context, t *ticket) error {
 	q.mu.Lock()
 	if q.shut {
 		q.mu.Unlock()
 		return ErrClosed
 	}
-	if q.used.below(q.bounds) { // so nobody waits
-		q.let(cost, frames)
+	if q.room(t) { // so nobody waits whose turn it is
+		q.letIn(t)
 		q.mu.Unlock()
 		return nil
 	}
-	t := &ticket{cost: cost, frames: frames, in: make(chan struct{})}
+	t.in = make(chan struct{})
 	q.waiting = append(q.waiting, t)
 	q.mu.Unlock()
 	select {
@@ -208,12 +262,35 @@ func (q *queue) written(frames []frame) {
 	q.admit()
 }
 
+// room reports whether there is room for a call.
+func (q *queue) room(t *ticket) bool {
+	taken := q.used
+	if t.slot {
+		taken.add(q.idle)
+	}
+	return taken.below(q.bounds)
+}
+
+// admit lets in who waits and for whom there is room.
 func (q *queue) admit() {
-	for len(q.waiting) > 0 && q.used.below(q.bounds) && !q.shut {
-		t := q.waiting[0]
-		q.waiting = slices.Delete(q.waiting, 0, 1)
-		q.let(t.cost, t.frames)
+	if q.shut {
+		return
+	}
+	q.waiting = slices.DeleteFunc(q.waiting, func(t *ticket) bool {
+		if !q.room(t) {
+			return false
+		}
+		q.letIn(t)
 		close(t.in)
+		return true
+	})
+}
+
+func (q *queue) letIn(t *ticket) {
+	if t.slot {
+		q.idle.add(t.cost)
+	} else {
+		q.let(t.cost, t.frames)
 	}
 }
 
