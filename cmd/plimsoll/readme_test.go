@@ -89,6 +89,9 @@ func TestWalkThroughOfTheReadmeWorksWordForWord(t *testing.T) {
 			t.Errorf("%q was not printed", want)
 		}
 	}
+	if got := len(regexp.MustCompile(`(?m)^\{"turn":.*\}$`).FindAllString(stdout.String(), -1)); got != 2 {
+		t.Errorf("%d answers to turns have lines of their own, want 2", got)
+	}
 	checkWalkThrough(t, s, stderr.String())
 	if t.Failed() {
 		t.Logf("stdout:\n%s\nstderr:\n%s", stdout.String(), stderr.String())
@@ -183,6 +186,20 @@ func TestRecordOfTheReadmeIsReal(t *testing.T) {
 		return
 	}
 	t.Errorf("the record of the README is stale (make update):\n%s", cmp.Diff(shown[0], want))
+}
+
+// What is read in a terminal is not to wrap: tables are the widest that there is.
+func TestLinesOfTheReadmeAreShort(t *testing.T) {
+	t.Parallel()
+	doc := readme(t)
+	for _, record := range blocks(doc, "json") {
+		doc = strings.Replace(doc, record, "", 1)
+	}
+	for line := range strings.Lines(doc) {
+		if n := len([]rune(strings.TrimSpace(line))); n > 130 {
+			t.Errorf("%d characters: %s", n, line)
+		}
+	}
 }
 
 // memberALine writes an object with one member a line, in its own order.
