@@ -238,15 +238,32 @@ func (sub *subscription) flush(ctx context.Context) error {
 	if len(sub.batch) == 0 {
 		return nil
 	}
-	sub.order.Lock()
-	defer sub.order.Unlock()
-	err := sub.peer.conn.Send(ctx, sub.batch...)
+	err := sub.push(ctx, func() {}, sub.batch...)
 	clear(sub.batch)
 	sub.batch, sub.batchLen = sub.batch[:0], 0
 	if cap(sub.batch) > batchFrames/4 {
 		sub.batch = nil
 	}
 	return err
+}
+
+// push queues frames in their order, and calls also, which is quick, within it. It
+// waits for the client before it takes the order: one that does not read can still
+// stop what it does not read of.
+func (sub *subscription) push(ctx context.Context, also func(), frames ...[]byte) error {
+	size := 0
+	for _, f := range frames {
+		size += len(f)
+	}
+	slot, err := sub.peer.conn.Reserve(ctx, len(frames), size)
+	if err != nil {
+		return err
+	}
+	defer slot.Release()
+	sub.order.Lock()
+	defer sub.order.Unlock()
+	also()
+	return slot.Push(frames...)
 }
 
 // broke says why a subscription ends that the client did not end.
@@ -263,11 +280,9 @@ func (sub *subscription) broke(ctx context.Context, err error) {
 // be.
 func (sub *subscription) excuse(ctx context.Context) {
 	thread := string(sub.thread)
-	sub.order.Lock()
-	defer sub.order.Unlock()
-	sub.peer.send(context.WithoutCancel(ctx), sub.peer.frame(threads.WarningRaised{}.EventType(), protocol.WarningParams{
+	_ = sub.push(context.WithoutCancel(ctx), func() {}, sub.peer.frame(threads.WarningRaised{}.EventType(), protocol.WarningParams{
 		ThreadID: &thread, Message: "this connection does not follow the thread any more: its events cannot be read",
-	})...)
+	})...) // if it fails the client is gone
 }
 
 // wants reports whether the client did not opt out of a notification.

@@ -1,9 +1,13 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/plimsoll-dev/plimsoll/threads"
+	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
 
 // A client may write everything at once: what comes behind initialize is done in
@@ -80,5 +84,41 @@ func TestAllSpellingsOfAnIDAreFollowedOnce(t *testing.T) {
 		dense(t, got[0], got)
 		b.close()
 	}
+	a.close()
+}
+
+// A client that reads slowly can stop the turn that it does not read of.
+func TestAClientThatReadsNothingInterruptsItsTurn(t *testing.T) {
+	d := open(t)
+	a := d.hello("")
+	thread := a.start("puppet")
+	turn := a.say(thread, "go")
+	a.pause()
+	id := transcript.ThreadID(thread)
+	for i := range 1000 { // more than the queue holds
+		if err := d.svc.SetName(t.Context(), id, fmt.Sprint("name ", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	interrupt := a.post("turn/interrupt", `{"threadId":"`+thread+`","turnId":"`+turn+`"}`)
+	for m, err := range d.svc.Follow(ctx, id, nil, 0) {
+		if err != nil {
+			t.Fatalf("the turn of a client that reads nothing was not interrupted: %v", err)
+		}
+		if m.Event.Type == (threads.TurnCompleted{}).EventType() {
+			break
+		}
+	}
+	if n := len(a.frames); n > 300 {
+		t.Errorf("the client read %d frames, and was to read next to none", n)
+	}
+	a.resume()
+	if f := a.answerTo(interrupt); f.Error != nil {
+		t.Errorf("the interrupt: %+v", f.Error)
+	}
+	a.until("turn/completed")
+	dense(t, 1, seqs(a.seen))
 	a.close()
 }
