@@ -298,3 +298,17 @@ func TestSignalIsTheSecondOnlyIfItIsLaterOrAnother(t *testing.T) {
 		})
 	}
 }
+
+func TestSignalThatIsToldTwiceStopsInOrder(t *testing.T) {
+	t.Parallel()
+	for range 5 {
+		p := start(t, scripted(t, "-- turn * --\nsay one\n"), "app-server", "--listen", "ws://127.0.0.1:0")
+		p.address()
+		mustDo(t, p.cmd.Process.Signal(syscall.SIGTERM))
+		_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		p.ends(0)
+		if strings.Contains(p.said(), "second signal") {
+			t.Errorf("it did not end in order:\n%s", p.said())
+		}
+	}
+}
