@@ -222,7 +222,7 @@ type joining struct {
 	usage    *threads.UsageUpdated
 	requests []threads.Request
 	// earlier are requests that wait and whose event may be before after.
-	earlier map[threads.RequestID]bool
+	earlier []threads.Request
 }
 
 func (m method) or(status int) method {

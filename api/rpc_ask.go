@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"encoding/json"
 	"log/slog"
 	"maps"
@@ -33,38 +32,37 @@ const maxResponses = 8
 
 // created asks the client what the server asks its clients. In a backlog that
 // waits: most of it was answered long ago.
-func (sub *subscription) created(ctx context.Context, e events.Event) error {
+func (sub *subscription) created(e events.Event) error {
 	payload, err := threads.Decode(e)
 	if err != nil {
 		return err
 	}
 	created, ok := payload.(threads.RequestCreated)
-	if !ok {
-		return nil
+	switch {
+	case !ok:
+	case sub.live: // if it was answered meanwhile, that comes next
+		sub.add(sub.peer.requestFrames(sub, []threads.Request{created.Request}, false)...)
+	case !slices.ContainsFunc(sub.earlier, isRequest(created.Request.ID)):
+		sub.earlier = append(sub.earlier, created.Request)
 	}
-	if !sub.live {
-		if sub.earlier == nil {
-			sub.earlier = map[threads.RequestID]bool{}
-		}
-		sub.earlier[created.Request.ID] = true
-		return nil
-	}
-	return sub.ask(ctx, map[threads.RequestID]bool{created.Request.ID: true})
+	return nil
 }
 
-// ask sends the request with an id, or all of the thread, that still wait and were
-// not sent on this connection.
-func (sub *subscription) ask(ctx context.Context, ids map[threads.RequestID]bool) error {
-	waiting, err := sub.peer.server.service(sub.thread).Requests(ctx, sub.thread)
+// resolved forgets a request: answers to it come too late.
+func (sub *subscription) resolved(e events.Event) error {
+	payload, err := threads.Decode(e)
 	if err != nil {
-		if fault.CodeOf(err) == fault.NotFound {
-			return nil // the thread was deleted, which comes next
-		}
 		return err
 	}
-	waiting = slices.DeleteFunc(waiting, func(r threads.Request) bool { return !ids[r.ID] })
-	sub.add(sub.peer.requestFrames(sub, waiting, false)...)
+	if r, ok := payload.(threads.RequestResolved); ok {
+		sub.earlier = slices.DeleteFunc(sub.earlier, isRequest(r.RequestID))
+		sub.peer.settle(r.RequestID)
+	}
 	return nil
+}
+
+func isRequest(id threads.RequestID) func(threads.Request) bool {
+	return func(r threads.Request) bool { return r.ID == id }
 }
 
 // requestFrames notes that requests are sent and returns their frames; without
@@ -104,18 +102,6 @@ func (p *peer) noteAsked(id threads.RequestID, thread transcript.ThreadID) bool 
 	}
 	p.asked[id] = &asked{thread: thread}
 	return true
-}
-
-// resolved forgets a request: answers to it come too late.
-func (p *peer) resolved(e events.Event) error {
-	payload, err := threads.Decode(e)
-	if err != nil {
-		return err
-	}
-	if r, ok := payload.(threads.RequestResolved); ok {
-		p.settle(r.RequestID)
-	}
-	return nil
 }
 
 // unask forgets the requests of a thread that the client does not follow any more.

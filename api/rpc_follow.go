@@ -34,7 +34,7 @@ type subscription struct {
 
 	// earlier are requests that were made before the subscription is live: those
 	// that still wait then are asked.
-	earlier map[threads.RequestID]bool
+	earlier []threads.Request
 
 	preface   [][]byte          // frames to begin with
 	pending   []threads.Request // to be sent once the open items are
@@ -43,7 +43,6 @@ type subscription struct {
 	// Of its goroutine:
 	joined   bool  // the open items were told
 	live     bool  // the backlog is over
-	asked    bool  // there were requests in the backlog
 	newest   int64 // seq of the last event that was added
 	open     openItem
 	batch    [][]byte
@@ -164,15 +163,13 @@ func (sub *subscription) tell(ctx context.Context, m events.Message) error {
 	var err error
 	switch m.Kind {
 	case events.KindEvent:
-		err = sub.event(ctx, m.Event)
+		err = sub.event(m.Event)
 	case events.KindDelta:
 		err = sub.delta(m.Delta)
 	case events.KindLive:
 		sub.live = true
-		if len(sub.earlier) > 0 {
-			err = sub.ask(ctx, sub.earlier)
-			sub.earlier = nil
-		}
+		sub.add(p.requestFrames(sub, sub.earlier, false)...)
+		sub.earlier = nil
 		if sub.tellsLive {
 			sub.add(p.frame(methodStreamLive, protocol.StreamLiveParams{Cursor: m.Cursor.String()})...)
 		}
@@ -193,7 +190,7 @@ func (sub *subscription) tell(ctx context.Context, m events.Message) error {
 
 // event adds an event, and what goes with it: a request that is still to be
 // answered is asked of the client as well.
-func (sub *subscription) event(ctx context.Context, e events.Event) error {
+func (sub *subscription) event(e events.Event) error {
 	frame, err := sub.peer.server.frames.of(e)
 	if err != nil {
 		return err
@@ -204,9 +201,9 @@ func (sub *subscription) event(ctx context.Context, e events.Event) error {
 	sub.newest = max(sub.newest, e.Seq) // one that repeats is an old one
 	switch e.Type {
 	case threads.RequestCreated{}.EventType():
-		return sub.created(ctx, e)
+		return sub.created(e)
 	case threads.RequestResolved{}.EventType():
-		return sub.peer.resolved(e)
+		return sub.resolved(e)
 	case threads.ThreadDeleted{}.EventType():
 		sub.peer.unask(sub.thread)
 	}

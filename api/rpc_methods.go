@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/plimsoll-dev/plimsoll/events"
-	"github.com/plimsoll-dev/plimsoll/threads"
 	"github.com/plimsoll-dev/plimsoll/threads/fault"
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
@@ -146,12 +145,8 @@ func (s *Server) subscribe(ctx context.Context, p *SubscribeParams) (*SubscribeR
 	if err != nil {
 		return nil, err
 	}
-	earlier := map[threads.RequestID]bool{}
-	for _, r := range j.Requests {
-		earlier[r.ID] = true
-	}
 	peerOf(ctx).leave(id)
-	return &SubscribeResult{AsOf: j.AsOf.String(), joins: joining{thread: id, after: after, earlier: earlier}}, nil
+	return &SubscribeResult{AsOf: j.AsOf.String(), joins: joining{thread: id, after: after, earlier: j.Requests}}, nil
 }
 
 // forkStart is where a connection begins to follow a thread that was forked: at its
