@@ -31,7 +31,7 @@ func (s *Server) contextRead(ctx context.Context, p *ContextReadParams) (*Contex
 	size := 0
 	for i, e := range rest {
 		entry := ContextEntryOf(e)
-		if size += len(entry.Text); size > s.caps.PageBytes && i > 0 {
+		if size += weighText(entry.Text); size > s.caps.PageBytes && i > 0 {
 			break
 		}
 		r.Entries = append(r.Entries, entry)

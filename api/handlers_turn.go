@@ -46,8 +46,26 @@ func (s *Server) turnInterrupt(ctx context.Context, p *TurnParams) (*Empty, erro
 	return &Empty{}, s.service(id).InterruptTurn(ctx, id, transcript.TurnID(p.TurnID))
 }
 
-// turnList lists the turns of a thread.
+// turnList lists the turns of a thread. A turn whose items no answer can hold is
+// shown in a smaller view, and says so.
 func (s *Server) turnList(ctx context.Context, p *TurnListParams) (*TurnListResult, error) {
+	for {
+		r, err := s.turnPage(ctx, p)
+		if err != nil || len(r.Data) != 1 || p.ItemsView != string(threads.ItemsFull) && p.ItemsView != string(threads.ItemsSummary) ||
+			weigh(reflect.ValueOf(r.Data)) <= maxAlone {
+			return r, err
+		}
+		smaller := *p
+		smaller.Limit, smaller.ItemsView = 1, string(threads.ItemsSummary)
+		if p.ItemsView == smaller.ItemsView {
+			smaller.ItemsView = string(threads.ItemsNone)
+		}
+		p = &smaller
+	}
+}
+
+// turnPage reads a page of turns in the view that is asked for.
+func (s *Server) turnPage(ctx context.Context, p *TurnListParams) (*TurnListResult, error) {
 	id := transcript.ThreadID(p.ThreadID)
 	data, next, back, err := pageOf(s, p.query(p.SortDirection != "asc"), func(q threads.PageQuery) ([]protocol.Turn, string, string, error) {
 		page, err := s.service(id).ListTurns(ctx, id, threads.TurnQuery{PageQuery: q, View: threads.ItemsView(p.ItemsView)})

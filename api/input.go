@@ -4,11 +4,14 @@ import (
 	"encoding/json"
 	"reflect"
 	"strings"
+	"unicode/utf8"
 
+	"github.com/plimsoll-dev/plimsoll/threads/fault"
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
 
-// Input is what the user says: a plain text, or codex's list of parts.
+// Input is what the user says: a plain text, or codex's list of parts. All texts
+// together have up to 1,048,576 characters.
 type Input []InputPart
 
 // InputPart is a piece of an input.
@@ -31,8 +34,22 @@ type ByteRange struct {
 	End   int `json:"end" min:"0"`
 }
 
-// maxParts bounds an Input.
-const maxParts = 64
+// Limits of an Input. That of its characters is codex's.
+const (
+	maxParts      = 64
+	maxInputChars = 1 << 20
+)
+
+// codeParams is the code that codex has for an input that is too long.
+const codeParams = -32602
+
+// inputTooLarge is the data of the error for a text that is too long, as codex has
+// it.
+type inputTooLarge struct {
+	Kind   string `json:"input_error_code"`
+	Max    int    `json:"max_chars"`
+	Actual int    `json:"actual_chars"`
+}
 
 func (in *Input) fromValue(v value, path string) error {
 	switch v.kind {
@@ -50,8 +67,17 @@ func (in *Input) fromValue(v value, path string) error {
 	return in.check(path)
 }
 
-// check refuses an input that says nothing.
+// check refuses an input that says nothing, or too much.
 func (in Input) check(path string) error {
+	chars := 0
+	for _, p := range in {
+		chars += utf8.RuneCountInString(p.Text)
+	}
+	if chars > maxInputChars {
+		err := fault.New(fault.TooLarge, "Input exceeds the maximum length of %d characters.", maxInputChars) // codex's text (codex 0.171, observed)
+		err.Data = inputTooLarge{"input_too_large", maxInputChars, chars}
+		return err
+	}
 	for _, p := range in {
 		if strings.TrimSpace(p.Text) != "" {
 			return nil

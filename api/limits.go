@@ -3,7 +3,9 @@ package api
 import (
 	"cmp"
 	"reflect"
+	"unicode/utf8"
 
+	"github.com/plimsoll-dev/plimsoll/api/jsonrpc"
 	"github.com/plimsoll-dev/plimsoll/threads"
 )
 
@@ -15,7 +17,7 @@ type Limits struct {
 	Connections int // of one Serve call, those of its streams and WebSockets left out; 256
 	Imports     int // session files that are read; 2
 	Peers       int // WebSockets that are open, in all; 1,000
-	PageBytes   int // of the texts in one answer that can be continued; 4 MiB
+	PageBytes   int // of the texts in one answer that can be continued, as JSON; 4 MiB
 }
 
 func (l Limits) orDefault() Limits {
@@ -25,6 +27,10 @@ func (l Limits) orDefault() Limits {
 		PageBytes: cmp.Or(l.PageBytes, 4<<20),
 	}
 }
+
+// maxAlone is the most that the texts of an element have which is an answer by
+// itself, where a smaller one would do: room for all that is not text is left.
+const maxAlone = jsonrpc.MaxFrame - 1<<20
 
 // A quota is how many of something there may be at once.
 type quota chan struct{}
@@ -68,13 +74,13 @@ func (s *Server) fitting(n int, weight func(i int) int) int {
 	return n
 }
 
-// weigh counts the bytes of all texts in a value of the wire: nothing else in it
-// can be large.
+// weigh counts the bytes of all texts in a value of the wire, as JSON has them:
+// nothing else in it can be large.
 func weigh(v reflect.Value) int {
 	n := 0
 	switch v.Kind() {
 	case reflect.String:
-		n = v.Len()
+		n = weighText(v.String())
 	case reflect.Pointer, reflect.Interface:
 		if !v.IsNil() {
 			n = weigh(v.Elem())
@@ -94,6 +100,29 @@ func weigh(v reflect.Value) int {
 		for it := v.MapRange(); it.Next(); {
 			n += weigh(it.Key()) + weigh(it.Value())
 		}
+	}
+	return n
+}
+
+// weighText counts the bytes of a text as JSON has it, quotes left out. A character
+// that is escaped has up to six.
+func weighText(s string) int {
+	n := len(s)
+	for i := 0; i < len(s); {
+		switch c := s[i]; {
+		case c >= utf8.RuneSelf:
+			r, size := utf8.DecodeRuneInString(s[i:])
+			if r == utf8.RuneError && size == 1 || r == '\u2028' || r == '\u2029' {
+				n += len(`\u2028`) - size
+			}
+			i += size
+			continue
+		case c == '"', c == '\\', c == '\b', c == '\f', c == '\n', c == '\r', c == '\t':
+			n++
+		case c < ' ':
+			n += len(`\u0001`) - 1
+		}
+		i++
 	}
 	return n
 }

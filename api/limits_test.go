@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/plimsoll-dev/plimsoll/api/protocol"
 	"github.com/plimsoll-dev/plimsoll/events"
@@ -362,6 +363,21 @@ func TestOnlyTextsWeigh(t *testing.T) {
 			t.Errorf("%s weighs %d, want %d", name, got, c.want)
 		}
 	}
+}
+
+// A text weighs what it is in JSON, quotes left out.
+func TestTextsWeighWhatJSONMakesOfThem(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }),
+			rapid.StringOf(rapid.RuneFrom([]rune("\x00\x1f\x7f\"\\/<>&\b\f\n\r\t\u2028\u2029\ufffdaé€𝄞")))).Draw(t, "text")
+		b, err := encode(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := weighText(s), len(b)-2; got != want {
+			t.Fatalf("%q weighs %d, and is %s: %d", s, got, b, want)
+		}
+	})
 }
 
 func TestLimitsHaveDefaults(t *testing.T) {

@@ -156,6 +156,9 @@ func (s *Server) rpcProblem(ctx context.Context, m method, params any, err error
 	if f != nil {
 		data.Data = f.Data
 	}
+	if d, ok := data.Data.(inputTooLarge); ok {
+		p.Code, data.Data, data.inputTooLarge = codeParams, nil, &d
+	}
 	var encErr error
 	if p.Data, encErr = encode(data); encErr != nil {
 		s.log.LogAttrs(ctx, slog.LevelError, "encode the data of an error", slog.String("method", m.name), slog.Any("error", encErr))
@@ -168,6 +171,7 @@ func (s *Server) rpcProblem(ctx context.Context, m method, params any, err error
 type rpcData struct {
 	Code fault.Code `json:"code"`
 	Data any        `json:"data,omitempty"`
+	*inputTooLarge
 }
 
 // lacks is the text for something that does not exist: codex's, if it is the
