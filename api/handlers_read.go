@@ -69,15 +69,17 @@ func badContextCursor(cursor string) error {
 	return invalid("field `cursor`: want the nextCursor of a page of this epoch, got %q", clip(cursor))
 }
 
-// threadEventsRead reads the events of a thread: a page of them, or, if the client
-// accepts text/event-stream, all of them and then whatever comes.
+// threadEventsRead reads the events of a thread: a page of them over JSON-RPC and for
+// a client that accepts application/json and no text/event-stream, and for every other
+// a stream of all of them and then of whatever comes.
 func (s *Server) threadEventsRead(ctx context.Context, p *EventsReadParams) (*EventsReadResult, error) {
 	return s.readEvents(ctx, transcript.ThreadID(p.ThreadID), p.EventsParams)
 }
 
-// eventsRead reads the events of all threads, in the order of their commits: a
-// page of them, or, if the client accepts text/event-stream, all of them and then
-// whatever comes.
+// eventsRead reads the events of all threads, in the order of their commits: a page of
+// them over JSON-RPC and for a client that accepts application/json and no
+// text/event-stream, and for every other a stream of all of them and then of whatever
+// comes.
 func (s *Server) eventsRead(ctx context.Context, p *EventsParams) (*EventsReadResult, error) {
 	return s.readEvents(ctx, "", *p)
 }
