@@ -70,9 +70,9 @@ func TestConversationOfTheWireDocumentIsReal(t *testing.T) {
 	if rest := s.hear(-1); len(rest) > 0 {
 		t.Errorf("more is said than the document shows: %s", strings.Join(rest, "\n"))
 	}
-	real := strings.Join(got, "\n")
+	said := strings.Join(got, "\n")
 	if *update {
-		mustDo(t, os.WriteFile(filepath.FromSlash(wireDoc), []byte(strings.Replace(doc, part, real, 1)), 0o644))
+		mustDo(t, os.WriteFile(filepath.FromSlash(wireDoc), []byte(strings.Replace(doc, part, said, 1)), 0o644))
 		return
 	}
 	for i, line := range got {
