@@ -44,7 +44,6 @@ type actor struct {
 	failed      error // nothing more is decided: the thread is loaded anew
 	retired     bool  // the thread was deleted, or never came to life
 	closing     bool  // the service closes
-	leaving     bool  // it was at rest and told to unload
 	unrecovered error // why what was left open could not be ended yet: there is no space
 	abandoned   bool  // a goroutine of work is stuck in a session that does not obey
 }
@@ -163,7 +162,7 @@ func (a *actor) guarded(step func()) {
 
 // done reports whether the loop may end: it should, and nothing runs any more.
 func (a *actor) done() bool {
-	return (a.closing || a.retired || a.leaving || a.failed != nil) && a.turn == nil && a.compact == nil
+	return (a.closing || a.retired || a.failed != nil) && a.turn == nil && a.compact == nil
 }
 
 // atRest reports whether nothing runs and nothing waits.

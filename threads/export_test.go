@@ -1,5 +1,42 @@
 package threads
 
+import (
+	"context"
+	"errors"
+
+	"github.com/plimsoll-dev/plimsoll/threads/fault"
+	"github.com/plimsoll-dev/plimsoll/threads/transcript"
+)
+
+// Unload has a thread that is at rest be idle for long enough, and returns when it
+// is gone. It fails with Busy if the thread is at work.
+func (s *Service) Unload(ctx context.Context, id transcript.ThreadID) error {
+	s.mu.Lock()
+	sl := s.loaded[id]
+	s.mu.Unlock()
+	if sl == nil {
+		return nil
+	}
+	<-sl.ready
+	if sl.err != nil {
+		return sl.err
+	}
+	rests, err := sl.a.send(ctx, message{query: func(a *actor) any {
+		if a.atRest() {
+			a.idle.Reset(0)
+		}
+		return a.atRest()
+	}})
+	switch {
+	case errors.Is(err, errGone): // or about to be
+	case err != nil:
+		return err
+	case !rests.(bool):
+		return fault.New(fault.Busy, "thread %s is at work", id)
+	}
+	return sl.a.left(ctx)
+}
+
 // OfferedNames returns the names under which models know tools.
 func OfferedNames(tools []DynamicTool, taken map[string]Tool) []string {
 	specs, _ := offered(tools, taken)
