@@ -129,27 +129,38 @@ func (s *Server) threadResume(ctx context.Context, p *ThreadResumeParams) (*Thre
 			return nil, err
 		}
 	}
-	j, err := s.service(id).Join(ctx, id)
+	j, page, err := s.joinFor(ctx, p)
 	if err != nil {
 		return nil, err
 	}
 	settings := wireSettings(j.Thread.Settings)
-	r := &ThreadResumeResult{
-		Thread: s.wireThread(j.Thread), ThreadRuns: wireRuns(j.Thread.Settings), CollaborationMode: settings.CollaborationMode,
+	return &ThreadResumeResult{
+		Thread: s.wireWhole(j), InitialTurnsPage: page, ThreadRuns: wireRuns(j.Thread.Settings), CollaborationMode: settings.CollaborationMode,
 		TimelineEnds: TimelineEnds{nullable(j.TurnsCursor), nullable(j.ItemsCursor)}, AsOf: j.AsOf.String(),
 		joins: joining{thread: id, after: &j.AsOf, usage: j.Usage, requests: j.Requests},
-	}
+	}, nil
+}
+
+// joinFor joins a thread with the turns that the parameters ask for: one moment.
+func (s *Server) joinFor(ctx context.Context, p *ThreadResumeParams) (j threads.Joined, page *TurnListResult, err error) {
+	id := transcript.ThreadID(p.ThreadID)
+	q := threads.JoinQuery{}
 	if !p.ExcludeTurns {
-		if r.Thread.Turns, err = s.allTurns(ctx, id, j.TurnsCursor); err != nil {
-			return nil, err
+		q.Bytes = s.caps.PageBytes
+	}
+	first := p.InitialTurnsPage
+	if first == nil {
+		j, err = s.service(id).JoinWith(ctx, id, q)
+		return j, nil, err
+	}
+	data, next, back, err := pageOf(s, PageParams{Limit: first.Limit}.query(first.SortDirection != "asc"), func(pq threads.PageQuery) ([]protocol.Turn, string, string, error) {
+		q.Page = &threads.TurnQuery{PageQuery: pq, View: threads.ItemsView(orSummary(first.ItemsView))}
+		if j, err = s.service(id).JoinWith(ctx, id, q); err != nil {
+			return nil, "", "", err
 		}
-	}
-	if page := p.InitialTurnsPage; page != nil {
-		r.InitialTurnsPage, err = s.turnList(ctx, &TurnListParams{
-			ThreadID: p.ThreadID, PageParams: PageParams{Limit: page.Limit}, SortDirection: page.SortDirection, ItemsView: orSummary(page.ItemsView),
-		})
-	}
-	return r, err
+		return mapped(j.Page.Turns, wireTurnView), j.Page.Next, j.Page.Back, nil
+	})
+	return j, &TurnListResult{data, next, back}, err
 }
 
 func orSummary(view string) string {
@@ -189,11 +200,14 @@ func (s *Server) threadFork(ctx context.Context, p *ThreadForkParams) (*ThreadSt
 	if source, ok := s.passing.Load(id); ok {
 		s.passing.Store(r.Thread.ID, source)
 	}
-	f := &ThreadStartResult{Thread: s.wireThread(r.Thread), ThreadRuns: wireRuns(r.Thread.Settings), AsOf: r.AsOf.String()}
-	if !p.ExcludeTurns {
-		f.Thread.Turns, err = s.allTurns(ctx, r.Thread.ID, "")
+	if p.ExcludeTurns {
+		return &ThreadStartResult{Thread: s.wireThread(r.Thread), ThreadRuns: wireRuns(r.Thread.Settings), AsOf: r.AsOf.String()}, nil
 	}
-	return f, err
+	j, err := s.service(r.Thread.ID).JoinWith(ctx, r.Thread.ID, threads.JoinQuery{Bytes: s.caps.PageBytes})
+	if err != nil {
+		return nil, err
+	}
+	return &ThreadStartResult{Thread: s.wireWhole(j), ThreadRuns: wireRuns(j.Thread.Settings), AsOf: j.AsOf.String()}, nil
 }
 
 // threadList lists threads, newest change first.
@@ -242,44 +256,28 @@ func (s *Server) threadRead(ctx context.Context, p *ThreadReadParams) (*ThreadRe
 		}
 		return &ThreadReadResult{Thread: s.wireThread(r.Thread), AsOf: r.AsOf.String()}, nil
 	}
-	j, err := s.service(id).Join(ctx, id)
+	j, err := s.service(id).JoinWith(ctx, id, threads.JoinQuery{Bytes: s.caps.PageBytes})
 	if err != nil {
 		return nil, err
 	}
-	r := &ThreadReadResult{Thread: s.wireThread(j.Thread), AsOf: j.AsOf.String()}
-	r.Thread.Turns, err = s.allTurns(ctx, id, j.TurnsCursor)
-	return r, err
+	return &ThreadReadResult{Thread: s.wireWhole(j), AsOf: j.AsOf.String()}, nil
 }
 
-// allTurns reads the turns of a thread with their items, backwards from a cursor
-// of its newest turn, and returns them in order. What does not fit into an answer
-// is left out of the oldest ones, which say so in their itemsView.
-func (s *Server) allTurns(ctx context.Context, id transcript.ThreadID, newest string) ([]protocol.Turn, error) {
-	turns, left := []protocol.Turn{}, s.caps.PageBytes
-	q := threads.TurnQuery{PageQuery: threads.PageQuery{Cursor: newest, Limit: maxPage, Desc: true}, View: threads.ItemsFull}
-	for {
-		page, err := s.service(id).ListTurns(ctx, id, q)
-		if err != nil {
-			return nil, err
-		}
-		for _, v := range page.Turns {
-			turn := wireTurnView(v)
-			for i := range turn.Items {
-				left -= weighItem(&turn.Items[i])
-			}
-			if left < 0 {
-				turn.Items, turn.ItemsView = []protocol.ThreadItem{}, string(threads.ItemsNone)
-			}
-			turns = append(turns, turn)
+// wireWhole maps a thread with the turns that it was joined with. What does not fit
+// into an answer is left out of the oldest ones, which say so in their itemsView.
+func (s *Server) wireWhole(j threads.Joined) protocol.Thread {
+	t, left := s.wireThread(j.Thread), s.caps.PageBytes
+	t.Turns = mapped(j.Turns, wireTurnView)
+	for i := range slices.Backward(t.Turns) {
+		turn := &t.Turns[i]
+		for k := range turn.Items {
+			left -= weighItem(&turn.Items[k])
 		}
 		if left < 0 {
-			q.View = threads.ItemsNone
-		}
-		if q.Cursor = page.Next; q.Cursor == "" {
-			slices.Reverse(turns)
-			return turns, nil
+			turn.Items, turn.ItemsView = []protocol.ThreadItem{}, string(threads.ItemsNone)
 		}
 	}
+	return t
 }
 
 // threadLoaded lists the threads that are in memory.

@@ -177,10 +177,8 @@ func TestForkLeavesOutACompactionThatWasOnlyAskedFor(t *testing.T) {
 	if th := b.read(fork.ID); th.Epoch != 0 || th.Turns != 14 {
 		t.Errorf("the fork is %+v", th)
 	}
-	rec := b.join(id)
-	for rec.Active != nil { // the source's compaction goes on undisturbed
-		b.await(id, ended(rec.Active.ID))
-		rec = b.join(id)
+	for active := b.active(id); active != nil; active = b.active(id) { // the source's compaction goes on undisturbed
+		b.await(id, ended(active.ID))
 	}
 	if done, err := b.svc.ReadCompaction(t.Context(), id, comp.Record.CompactionID); err != nil || !done.Terminal() {
 		t.Errorf("the source's compaction: %+v, %v", done, err)

@@ -26,6 +26,27 @@ func (b *bench) join(id transcript.ThreadID) threads.Joined {
 	return j
 }
 
+// whole joins a thread with all its turns.
+func (b *bench) whole(id transcript.ThreadID) threads.Joined {
+	b.t.Helper()
+	j, err := b.svc.JoinWith(b.t.Context(), id, threads.JoinQuery{Bytes: 1 << 20})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return j
+}
+
+// active is the turn in progress, or nil.
+func (b *bench) active(id transcript.ThreadID) *threads.TurnView {
+	b.t.Helper()
+	for _, turn := range b.whole(id).Turns {
+		if turn.Status == transcript.TurnInProgress {
+			return &turn
+		}
+	}
+	return nil
+}
+
 func itemTexts(items []threads.ItemView) []string {
 	out := []string{}
 	for _, v := range items {
@@ -42,12 +63,12 @@ func TestJoinOfAnIdleThread(t *testing.T) {
 	b := newBench(t)
 	id := b.create()
 	j := b.join(id)
-	if j.Usage != nil || j.Active != nil || len(j.Requests) != 0 || j.TurnsCursor != "" || j.ItemsCursor != "" || j.AsOf.N != 1 {
+	if j.Usage != nil || j.Turns != nil || j.Page != nil || len(j.Requests) != 0 || j.TurnsCursor != "" || j.ItemsCursor != "" || j.AsOf.N != 1 {
 		t.Errorf("an empty thread is joined as %+v", j)
 	}
 	b.turn(id, "one", "1")
 	j = b.join(id)
-	if j.Usage == nil || j.Usage.Context != 110 || j.Active != nil || j.Thread.Turns != 1 {
+	if j.Usage == nil || j.Usage.Context != 110 || j.Turns != nil || j.Thread.Turns != 1 {
 		t.Errorf("joined %+v", j)
 	}
 	if _, err := b.svc.Join(t.Context(), "nope"); fault.CodeOf(err) != fault.NotFound {
@@ -69,11 +90,12 @@ func TestJoinDuringATurnAndFollowingFromThereIsTheWholeTurn(t *testing.T) {
 	b.request().send(t, adapters.CallChunk{Call: transcript.ToolCall{CallID: "c1", Name: "look", Arguments: []byte(`{}`)}}, adapters.Done{Stop: adapters.StopTools})
 	r := b.request()
 	r.send(t, adapters.MessageText{Text: "I have "}, adapters.MessageText{})
-	j := b.join(id)
-	if j.Thread.Status != threads.StatusActive || j.Active == nil || j.Active.ID != ack.Turn.ID || j.Active.View != threads.ItemsFull {
+	j := b.whole(id)
+	active := j.Turns[len(j.Turns)-1]
+	if j.Thread.Status != threads.StatusActive || active.ID != ack.Turn.ID || active.View != threads.ItemsFull {
 		t.Fatalf("joined %+v", j)
 	}
-	if diff := cmp.Diff([]string{"userMessage: use it", "toolCall: look\n = seen"}, itemTexts(j.Active.Items)); diff != "" {
+	if diff := cmp.Diff([]string{"userMessage: use it", "toolCall: look\n = seen"}, itemTexts(active.Items)); diff != "" {
 		t.Errorf("items of the turn in progress:\n%s", diff)
 	}
 	r.answer(t, "looked")
@@ -118,12 +140,75 @@ func TestJoinShowsWhatIsStillOpenButForStreamedTexts(t *testing.T) {
 	ack := b.start(id, "wait")
 	b.request().send(t, adapters.CallChunk{Call: transcript.ToolCall{CallID: "c1", Name: "wait", Arguments: []byte(`{}`)}}, adapters.Done{Stop: adapters.StopTools})
 	<-called
-	if diff := cmp.Diff([]string{"userMessage: wait", "toolCall: wait\n"}, itemTexts(b.join(id).Active.Items)); diff != "" {
+	if diff := cmp.Diff([]string{"userMessage: wait", "toolCall: wait\n"}, itemTexts(b.active(id).Items)); diff != "" {
 		t.Error(diff)
 	}
 	close(hold)
 	b.request().answer(t, "ok")
 	b.await(id, ended(ack.Turn.ID))
+}
+
+// A page of a join is of its moment, too, and has no text that is still streamed.
+func TestTheTurnsOfAJoinAreThoseOfItsMoment(t *testing.T) {
+	b := newBench(t)
+	id := b.create()
+	b.turn(id, "one", "1")
+	ack := b.start(id, "two")
+	r := b.request()
+	r.send(t, adapters.MessageText{Text: "so fa"}, adapters.MessageText{})
+	for view, want := range map[threads.ItemsView][]string{
+		threads.ItemsFull: {"userMessage: two"}, threads.ItemsSummary: {"userMessage: two"}, threads.ItemsNone: {},
+	} {
+		q := threads.JoinQuery{Bytes: 1, Page: &threads.TurnQuery{PageQuery: threads.PageQuery{Desc: true, Limit: 1}, View: view}}
+		j, err := b.svc.JoinWith(t.Context(), id, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(j.Page.Turns) != 1 || j.Page.Turns[0].ID != ack.Turn.ID || j.Page.Next == "" {
+			t.Errorf("the page is %+v", j.Page)
+		}
+		if diff := cmp.Diff(want, itemTexts(j.Page.Turns[0].Items)); diff != "" {
+			t.Errorf("items in view %s:\n%s", view, diff)
+		}
+		if len(j.Turns) != 2 || j.Turns[0].View != threads.ItemsNone || len(j.Turns[1].Items) != 0 {
+			t.Errorf("with one byte, the turns are %+v", j.Turns)
+		}
+	}
+	r.answer(t, "r")
+	b.await(id, ended(ack.Turn.ID))
+	if _, err := b.svc.JoinWith(t.Context(), id, threads.JoinQuery{Page: &threads.TurnQuery{View: "half"}}); fault.CodeOf(err) != fault.Invalid {
+		t.Errorf("a view that does not exist: %v", err)
+	}
+}
+
+// All turns come, the newest in full; one that fits on no page comes in summary.
+func TestAJoinShowsTheNewestTurnsInFullAsFarAsTheyFit(t *testing.T) {
+	b := newBench(t)
+	id := b.create()
+	half := strings.Repeat("x", 5<<19) // 2.5 MiB
+	for _, text := range []string{"small", half, "small", half} {
+		b.turn(id, "q", text)
+	}
+	views := func(bytes int) (got []string) {
+		t.Helper()
+		j, err := b.svc.JoinWith(t.Context(), id, threads.JoinQuery{Bytes: bytes})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range j.Turns {
+			got = append(got, fmt.Sprintf("%s %d", v.View, len(v.Items)))
+		}
+		return got
+	}
+	if diff := cmp.Diff([]string{"notLoaded 0", "notLoaded 0", "full 2", "full 2"}, views(4<<20)); diff != "" {
+		t.Error(diff)
+	}
+	ack := b.start(id, half) // 5 MiB in one turn
+	b.request().answer(t, half)
+	b.await(id, ended(ack.Turn.ID))
+	if diff := cmp.Diff([]string{"notLoaded 0", "full 2", "full 2", "full 2", "summary 2"}, views(10<<20+12)); diff != "" {
+		t.Error(diff)
+	}
 }
 
 func TestCursorsOfAJoinPageBackFromTheNewest(t *testing.T) {
@@ -309,7 +394,7 @@ func TestQueueIsListedAndItsInputsAreTakenOut(t *testing.T) {
 	b.await(id, ended(third.Turn.ID))
 }
 
-func TestThreadsAreLoadedOnDemandAndUnloadedWhenTold(t *testing.T) {
+func TestThreadsAreLoadedOnDemandAndUnloadedWhenIdle(t *testing.T) {
 	b := newBench(t)
 	id, other := b.create(), b.create()
 	b.turn(id, "q", "a")

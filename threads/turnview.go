@@ -30,19 +30,31 @@ type TurnQuery struct {
 // their number is bounded by maxPage.
 const maxFull = 4 << 20
 
+func fits(items, bytes int) bool { return items <= maxPage && bytes <= maxFull }
+
 // ListTurns lists the turns of a thread in order. Queued turns are not among
 // them. A page in full view ends before the turn whose items do not fit any more;
 // a turn that fits on no page is shown in summary, and says so.
 func (s *Service) ListTurns(ctx context.Context, id transcript.ThreadID, q TurnQuery) (TurnPage, error) {
+	type result struct {
+		page TurnPage
+		err  error
+	}
+	r, err := query(ctx, s, id, func(a *actor) result {
+		p, err := a.state.listTurns(q)
+		return result{p, err}
+	})
+	return r.page, errors.Join(err, r.err)
+}
+
+func (s *state) listTurns(q TurnQuery) (TurnPage, error) {
 	view, err := oneOf("itemsView", string(q.View), string(ItemsNone), string(ItemsSummary), string(ItemsFull))
 	if err != nil {
 		return TurnPage{}, err
 	}
-	p, err := query(ctx, s, id, func(a *actor) paged[TurnView] {
-		at := page(q.PageQuery, len(a.state.Transcript.Turns), func(i int) (int, bool) { return i, true })
-		return a.state.turnViews(at, ItemsView(view))
-	})
-	return TurnPage{p.items, p.next, p.back}, errors.Join(err, p.err)
+	at := page(q.PageQuery, len(s.Transcript.Turns), func(i int) (int, bool) { return i, true })
+	p := s.turnViews(at, ItemsView(view))
+	return TurnPage{p.items, p.next, p.back}, p.err
 }
 
 // turnViews shows the turns at the positions of a page, as far as they fit.
@@ -53,7 +65,7 @@ func (s *state) turnViews(at paged[int], view ItemsView) paged[TurnView] {
 		v := s.turnView(i, view)
 		if view == ItemsFull {
 			items, bytes = items+len(v.Items), bytes+weight(v.Items)
-			if full := items > maxPage || bytes > maxFull; full && k > 0 {
+			if full := !fits(items, bytes); full && k > 0 {
 				p.next = strconv.Itoa(at.items[k-1])
 				return p
 			} else if full {
