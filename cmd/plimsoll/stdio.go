@@ -72,7 +72,7 @@ func (m *Main) relay(ctx context.Context, h home, in *stdin, owner jsonrpc.Trans
 	if ctx.Err() != nil || in.ended() {
 		return err
 	}
-	return errors.Join(fmt.Errorf("the process that owns home %s has ended, and the connection with it; start again to go on where the journal ends", h.dir), err)
+	return relayEnd(h, err, func() bool { return owned(h) })
 }
 
 // own serves stdio, and the home's socket for others that come. When the client has
