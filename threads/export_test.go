@@ -46,3 +46,9 @@ func OfferedNames(tools []DynamicTool, taken map[string]Tool) []string {
 	}
 	return names
 }
+
+// AcceptedIn returns the idempotency key that an event makes known, or nil.
+func AcceptedIn(p Payload) *Accepted { return acceptedIn(p) }
+
+// WithoutKey returns the event as another thread takes it over.
+func WithoutKey(p Payload) Payload { return withoutKey(p) }

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -72,6 +73,27 @@ func goldenPayloads() []threads.Payload {
 			Request:  &threads.CompactRequest{Route: compaction.RouteLocal, Writer: compaction.WriterFixed, Budget: 8000, Instructions: "short"},
 			Boundary: &transcript.Boundary{Epoch: 1, CompactionID: "compaction-1", Covered: 9, Checkpoint: &checkpoint, Kept: []transcript.Kept{{ItemID: "i", Form: transcript.FormStub, Text: "[…]"}}},
 		},
+	}
+}
+
+// Every event that can hold an idempotency key makes it known, and none takes it to
+// another thread.
+func TestIdempotencyKeysOfAllEventTypesAreFound(t *testing.T) {
+	keys := 0
+	for _, p := range goldenPayloads() {
+		_, has := reflect.TypeOf(p).FieldByName("Accepted")
+		if got := threads.AcceptedIn(p); (got != nil) != has {
+			t.Errorf("%s: the key is %+v", p.EventType(), got)
+		}
+		if got := threads.AcceptedIn(threads.WithoutKey(p)); got != nil {
+			t.Errorf("%s: another thread gets the key %+v", p.EventType(), got)
+		}
+		if has {
+			keys++
+		}
+	}
+	if keys == 0 {
+		t.Error("no event type has a key")
 	}
 }
 

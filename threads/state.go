@@ -103,12 +103,47 @@ func newIndex() index {
 // fails, whatever the order of events, and depends on nothing but its arguments.
 func evolve(s *state, seq int64, at time.Time, p Payload) {
 	s.Seq, s.UpdatedAt = seq, at
+	s.accept(acceptedIn(p), at)
+	switch p := p.(type) {
+	case ThreadStarted, ThreadDeleted, NameUpdated, ThreadArchived, ThreadUnarchived, SettingsUpdated, MetadataUpdated:
+		s.evolveThread(p)
+	case ThreadReverted:
+		s.revert(p)
+	case RequestCreated:
+		s.ask(p.Request)
+	case RequestResolved:
+		s.resolve(p)
+	case StatusChanged:
+		s.Status, s.Flags = p.Status, p.Flags
+		s.Stopping = s.Stopping || p.Stopping
+	case QueueChanged:
+		s.Queue = p.Queue
+	case TurnStarted:
+		s.startTurn(p.Turn)
+	case TurnCompleted:
+		s.completeTurn(p.Turn)
+	case ItemStarted:
+		s.addItem(p.Item, p.Item.Body.Kind() != transcript.KindToolCall)
+	case ItemCompleted:
+		s.completeItem(p)
+	case PlanUpdated:
+		s.setPlan(p.TurnID, p.Plan)
+	case UsageUpdated:
+		s.Usage = p
+	case CompactionUpdated:
+		s.updateCompaction(p)
+	case ErrorRaised, WarningRaised:
+		// shown to clients; nothing to remember
+	}
+}
+
+// evolveThread folds what describes the thread as such.
+func (s *state) evolveThread(p Payload) {
 	switch p := p.(type) {
 	case ThreadStarted:
 		s.Settings, s.Name, s.Imported = p.Settings, p.Name, p.Imported
 		s.Origin, s.Tools, s.Git = p.Origin, p.Tools, p.Git
 		s.CreatedAt = transcript.FromMillis(p.CreatedAt)
-		s.accept(p.Accepted, at)
 	case ThreadDeleted:
 		s.Deleted = true
 	case NameUpdated:
@@ -121,37 +156,25 @@ func evolve(s *state, seq int64, at time.Time, p Payload) {
 		s.Settings = p.Settings
 	case MetadataUpdated:
 		s.Git = p.Git
-	case ThreadReverted:
-		s.revert(p)
-	case RequestCreated:
-		s.ask(p.Request)
-	case RequestResolved:
-		s.resolve(p)
+	default: // the other subjects are evolve's
+	}
+}
+
+// acceptedIn returns the idempotency key that an event makes known, or nil.
+func acceptedIn(p Payload) *Accepted {
+	switch p := p.(type) {
+	case ThreadStarted:
+		return p.Accepted
 	case StatusChanged:
-		s.Status, s.Flags = p.Status, p.Flags
-		s.Stopping = s.Stopping || p.Stopping
-		s.accept(p.Accepted, at)
+		return p.Accepted
 	case QueueChanged:
-		s.Queue = p.Queue
-		s.accept(p.Accepted, at)
-	case TurnStarted:
-		s.startTurn(p.Turn)
-	case TurnCompleted:
-		s.completeTurn(p.Turn)
-	case ItemStarted:
-		s.addItem(p.Item, p.Item.Body.Kind() != transcript.KindToolCall)
+		return p.Accepted
 	case ItemCompleted:
-		s.completeItem(p)
-		s.accept(p.Accepted, at)
-	case PlanUpdated:
-		s.setPlan(p.TurnID, p.Plan)
-	case UsageUpdated:
-		s.Usage = p
+		return p.Accepted
 	case CompactionUpdated:
-		s.updateCompaction(p)
-		s.accept(p.Accepted, at)
-	case ErrorRaised, WarningRaised:
-		// shown to clients; nothing to remember
+		return p.Accepted
+	default:
+		return nil
 	}
 }
 
