@@ -29,8 +29,7 @@ type subscription struct {
 	// the subscription while it queues what follows.
 	order sync.Mutex
 
-	told atomic.Int64  // the last event that is queued; the client may not have wanted it
-	more chan struct{} // has room for one, and gets it when told has grown
+	told atomic.Int64 // where the last event is that is queued; the client may not have wanted it
 
 	// earlier are requests that were made before the subscription is live: those
 	// that still wait then are asked.
@@ -41,9 +40,8 @@ type subscription struct {
 	tellsLive bool              // the client asked for stream/live
 
 	// Of its goroutine:
-	joined   bool  // the open items were told
-	live     bool  // the backlog is over
-	newest   int64 // seq of the last event that was added
+	joined   bool // the open items were told
+	live     bool // the backlog is over
 	open     openItem
 	batch    [][]byte
 	batchLen int
@@ -67,7 +65,7 @@ func (p *peer) following(id transcript.ThreadID) *subscription {
 // to take part is told again: join reports whether a subscription began.
 func (p *peer) join(ctx context.Context, m method, result any) bool {
 	j := result.(joiner).joined()
-	sub := &subscription{peer: p, thread: j.thread, pending: j.requests, tellsLive: m.own, earlier: j.earlier, done: make(chan struct{}), more: make(chan struct{}, 1)}
+	sub := &subscription{peer: p, thread: j.thread, pending: j.requests, tellsLive: m.own, earlier: j.earlier, done: make(chan struct{})}
 	if forked, ok := result.(*ThreadStartResult); ok && m.name == "thread/fork" {
 		var first []events.Event
 		var err error
@@ -96,13 +94,13 @@ func (p *peer) begin(sub *subscription, after *events.Cursor) {
 	ctx, cancel := context.WithCancel(p.ctx)
 	sub.cancel = cancel
 	if after != nil {
-		sub.newest = after.N
-		sub.told.Store(sub.newest)
+		sub.told.Store(after.N)
 	}
 	p.mu.Lock()
 	p.subs[sub.thread] = sub
 	p.mu.Unlock()
 	p.server.crowd.add(&p.server.crowd.followers, sub.thread, 1)
+	p.server.follow.add(sub)
 	p.wg.Go(func() {
 		defer close(sub.done)
 		defer sub.gone()
@@ -115,6 +113,7 @@ func (p *peer) begin(sub *subscription, after *events.Cursor) {
 // gone forgets a subscription that ended.
 func (sub *subscription) gone() {
 	p := sub.peer
+	p.server.follow.remove(sub)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.subs[sub.thread] == sub {
@@ -183,7 +182,7 @@ func (sub *subscription) tell(ctx context.Context, m events.Message) error {
 		return err
 	}
 	if err = sub.flush(ctx); err == nil {
-		sub.tells()
+		sub.told.Store(m.Cursor.N)
 	}
 	return err
 }
@@ -198,7 +197,6 @@ func (sub *subscription) event(e events.Event) error {
 	if sub.peer.wants(frame) {
 		sub.add(frame)
 	}
-	sub.newest = max(sub.newest, e.Seq) // one that repeats is an old one
 	switch e.Type {
 	case threads.RequestCreated{}.EventType():
 		return sub.created(e)

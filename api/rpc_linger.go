@@ -24,38 +24,22 @@ func (p *peer) catchUp(ctx context.Context) {
 	p.mu.Lock()
 	subs := make([]*subscription, 0, len(p.subs))
 	for _, sub := range p.subs {
-		if sub.thread != "" { // all of them: without an end, and without a seq
-			subs = append(subs, sub)
-		}
+		subs = append(subs, sub)
 	}
 	p.mu.Unlock()
 	for _, sub := range subs {
-		read, err := p.server.service(sub.thread).ReadThread(ctx, sub.thread)
-		if err != nil {
-			continue // deleted, which is told
-		}
-		sub.reach(ctx, read.AsOf.N)
+		sub.catchUp(ctx)
 	}
 }
 
-// reach returns when the events up to seq are queued, or nothing more will be.
-func (sub *subscription) reach(ctx context.Context, seq int64) {
-	for sub.told.Load() < seq {
+// catchUp implements hearer: what is told is queued on the connection.
+func (sub *subscription) catchUp(ctx context.Context) {
+	reached(ctx, sub.peer.server.service(sub.thread), sub.thread, sub.told.Load, func() bool {
 		select {
-		case <-sub.more:
 		case <-sub.done:
-			return
-		case <-ctx.Done():
-			return
+			return true
+		default:
+			return false
 		}
-	}
-}
-
-// tells notes that everything that was added is queued.
-func (sub *subscription) tells() {
-	sub.told.Store(sub.newest)
-	select {
-	case sub.more <- struct{}{}:
-	default:
-	}
+	})
 }

@@ -43,14 +43,18 @@ func (s *Server) upgrades(next http.Handler) http.Handler {
 // upgrade makes a request a connection of its own, which its Serve call waits for.
 // An error says that nothing was answered.
 func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) error {
+	if !s.guests.enter() {
+		return errClosing
+	}
 	if !s.peers.take() {
+		s.guests.leave()
 		return refuse(http.StatusServiceUnavailable, fault.Overloaded,
 			"%d WebSockets are open, which is the limit: close one, or try later", s.caps.Peers).with("Retry-After", "5")
 	}
 	v := visitOf(r.Context())
 	conn := make(chan jsonrpc.Transport, 1)
 	ok := s.streamsOf(r.Context()).run(s, v.pass, func(ctx context.Context) {
-		defer s.peers.give()
+		defer s.exit()
 		t, ok := <-conn
 		if !ok {
 			return
@@ -60,7 +64,7 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) error {
 		}
 	})
 	if !ok {
-		s.peers.give()
+		s.exit()
 		return errClosing
 	}
 	defer close(conn)
@@ -71,4 +75,10 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) error {
 	}
 	conn <- t
 	return nil
+}
+
+// exit counts a WebSocket out.
+func (s *Server) exit() {
+	s.peers.give()
+	s.guests.leave()
 }

@@ -59,9 +59,11 @@ type Server struct {
 	home    string
 	timing  timing
 	caps    Limits
-	opened  quota    // streams
-	peers   quota    // WebSockets
-	crowd   crowd    // of the connections
+	opened  quota  // streams
+	peers   quota  // WebSockets
+	guests  guests // the same
+	crowd   crowd  // of the connections
+	follow  hearers
 	imports quota    // imports
 	loose   *streams // of handlers that are used without Serve
 	frames  *frames

@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/plimsoll-dev/plimsoll/events"
 	"github.com/plimsoll-dev/plimsoll/threads/fault"
@@ -137,6 +138,8 @@ type stream struct {
 	requestID string
 	first     chan error // the first message came (nil), or why there is none
 	conn      chan *sse  // the connection; closed if there is none
+
+	told atomic.Int64 // the position of the last event that was sent
 }
 
 // stream answers with events until the client or its token is gone, the thread is
@@ -202,6 +205,8 @@ func (st *stream) run() {
 			st.server.opened.give()
 		}
 	}()
+	st.server.follow.add(st)
+	defer st.server.follow.remove(st)
 	var broken error
 	for msg, err := range st.server.svc.Follow(st.ctx, st.thread, st.after, st.server.timing.heartbeat) {
 		if out == nil {
@@ -215,6 +220,9 @@ func (st *stream) run() {
 		}
 		if err == nil {
 			err = out.send(msg)
+		}
+		if err == nil && len(out.buf) == 0 {
+			st.told.Store(msg.Cursor.N)
 		}
 		if err != nil {
 			broken = err
@@ -231,6 +239,11 @@ func (st *stream) run() {
 	if broken != nil {
 		st.broke(broken)
 	}
+}
+
+// catchUp implements hearer: what is told is written.
+func (st *stream) catchUp(ctx context.Context) {
+	reached(ctx, st.server.svc, st.thread, st.told.Load, func() bool { return st.ctx.Err() != nil })
 }
 
 // tell says why there is no first message, if nothing was said.

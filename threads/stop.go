@@ -34,24 +34,14 @@ func (s *Service) Stop(ctx context.Context) error {
 	}
 }
 
-// Newest returns where the newest event of a thread is, as cursors count, or of all
-// threads if thread is empty. It works until Close.
-func (s *Service) Newest(ctx context.Context, thread transcript.ThreadID) (int64, error) {
-	if thread != "" {
-		info, err := s.cfg.Journal.Info(ctx, string(thread))
-		if err != nil {
-			return 0, fmt.Errorf("newest event of thread %s: %w", thread, err)
-		}
-		return info.Head, nil
-	}
-	infos, err := s.cfg.Journal.List(ctx, events.ListQuery{Limit: 1, IncludeDeleted: true})
+// Newest returns where the newest event of a thread is, or of all threads if thread
+// is empty. It works until Close.
+func (s *Service) Newest(ctx context.Context, thread transcript.ThreadID) (events.Cursor, error) {
+	c, err := s.hub.Head(ctx, string(thread))
 	if err != nil {
-		return 0, fmt.Errorf("newest event: %w", err)
+		return c, fmt.Errorf("newest event: %w", err)
 	}
-	if len(infos) == 0 {
-		return 0, nil
-	}
-	return infos[0].HeadPos, nil
+	return c, nil
 }
 
 // AtWork reports whether a thread has something that the end of the process would

@@ -64,13 +64,13 @@ func TestAStoppedServiceStillTellsHowItsTurnsEnded(t *testing.T) {
 			break
 		}
 	}
-	if at > newest {
-		t.Errorf("the turn ended at %d, the newest event is %d", at, newest)
+	if at > newest.N {
+		t.Errorf("the turn ended at %d, the newest event is %d", at, newest.N)
 	}
 	if _, err := b.svc.StartTurn(context.Background(), threads.StartTurnParams{Thread: id, Input: transcript.TextParts("more")}); fault.CodeOf(err) != fault.Unavailable {
 		t.Errorf("a turn began in a stopped service: %v", err)
 	}
-	if all, err := b.svc.Newest(t.Context(), ""); err != nil || all < newest {
-		t.Errorf("the newest of all is at %d, %v", all, err)
+	if all, err := b.svc.Newest(t.Context(), ""); err != nil || all.N < newest.N {
+		t.Errorf("the newest of all is at %d, %v", all.N, err)
 	}
 }
