@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 )
 
 type serveCmd struct {
@@ -72,11 +73,14 @@ func (c logFlags) logger(m *Main, h home) (*slog.Logger, func() error, error) {
 // A server serves a home on its socket, and on whatever else it listens on.
 type server struct {
 	*running
-	tcp  net.Listener // nil if it listens on none
-	done chan error   // one for each listener
-	n    int          // of listeners
-	ctx  context.Context
+	tcp  net.Listener    // nil if it listens on none
+	done chan error      // one for each listener
+	n    int             // of listeners
+	ctx  context.Context // of the listeners and connections
 	stop context.CancelFunc
+
+	unhook  func() bool // from the context that ends it
+	drained sync.Once
 }
 
 // startServer owns the home and serves it until ctx is done; then wait returns.
@@ -138,7 +142,8 @@ func (r *running) serveSockets(ctx context.Context, paths ...string) (*server, e
 		socks = append(socks, l)
 	}
 	s := &server{running: r, done: make(chan error, len(socks)+1)}
-	s.ctx, s.stop = context.WithCancel(ctx)
+	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
+	s.unhook = context.AfterFunc(ctx, s.end)
 	for _, l := range socks {
 		s.serve(func(ctx context.Context) error { return r.api.ServePrivate(ctx, l) })
 	}
@@ -154,7 +159,8 @@ func (s *server) serve(f func(context.Context) error) {
 // fails, the others are stopped too.
 func (s *server) wait() error {
 	err := <-s.done
-	s.stop()
+	s.unhook()
+	s.end()
 	for range s.n - 1 {
 		err = errors.Join(err, <-s.done)
 	}
@@ -163,7 +169,7 @@ func (s *server) wait() error {
 
 // close stops the server and gives the home up.
 func (s *server) close() error {
-	s.stop()
+	s.end()
 	return s.wait()
 }
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
+	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -16,7 +16,7 @@ import (
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
 
-// lastWords is how long turns may still run once the client on stdio is gone.
+// lastWords is how long turns may still run once the last client is gone.
 const lastWords = 10 * time.Second
 
 // serveStdio serves one client on standard I/O: it owns the home, so that others
@@ -40,7 +40,7 @@ func (m *Main) reach(ctx context.Context, h home, log *slog.Logger) (jsonrpc.Tra
 	deadline := time.Now().Add(patience)
 	for {
 		owner, err := dialOwner(ctx, h)
-		if refused, ok := errors.AsType[*jsonrpc.HandshakeError](err); ok {
+		if refused, ok := errors.AsType[*jsonrpc.HandshakeError](err); ok && refused.Status != http.StatusServiceUnavailable {
 			return nil, nil, fmt.Errorf("join home %s: its server does not speak this protocol (%w); is it an older one?", h.dir, refused)
 		}
 		if err == nil {
@@ -76,34 +76,53 @@ func (m *Main) relay(ctx context.Context, h home, in *stdin, owner jsonrpc.Trans
 }
 
 // own serves stdio, and the home's socket for others that come. When the client has
-// ended its input in order, turns may run on for lastWords, and it is told of them;
-// then they are interrupted.
+// ended its input, turns may run on for lastWords, and it is told of them; then they
+// are interrupted. While others are connected nothing is: the process serves them,
+// and ends in the same way when the last one has left.
 func (m *Main) own(ctx context.Context, r *running, in *stdin) error {
 	s, err := r.serveSockets(ctx, r.home.path(socketFile))
 	if err != nil {
 		return errors.Join(err, r.Close())
 	}
-	wait := func(ctx context.Context) {
-		r.unlist()
-		r.rest(ctx, in)
-	}
-	err = r.api.ServeLines(ctx, jsonrpc.Lines(in, m.Stdout, nil), wait)
-	if in.ended() && ctx.Err() == nil {
-		wait(ctx) // also for what the owner's client did not hear of
+	err = r.api.ServeLines(s.ctx, jsonrpc.Lines(in, m.Stdout, nil), func(ctx context.Context) {
+		alone, _ := r.api.RefuseIfAlone()
+		if alone {
+			r.unlist()
+		}
+		r.rest(ctx, in.endedAt().Add(lastWords))
+		if alone && ctx.Err() == nil {
+			s.drain()
+		}
+	})
+	if s.outlast(ctx) {
+		r.rest(ctx, time.Now().Add(lastWords))
+	} else if in.ended() { // its client did not hear of all
+		r.rest(ctx, in.endedAt().Add(lastWords))
 	}
 	return errors.Join(err, s.close())
 }
 
-// unlist takes the home's socket away: who comes now waits for the home and gets
-// all of it, instead of a server that is about to end. Who is connected stays.
-func (r *running) unlist() {
-	_ = os.Remove(r.home.path(socketFile)) // or it is gone already
+// outlast returns when nobody is connected through a socket, and lets nobody in any
+// more then, or when ctx is done. It reports whether the last one has left.
+func (s *server) outlast(ctx context.Context) (outlived bool) {
+	for ctx.Err() == nil {
+		alone, left := s.api.RefuseIfAlone()
+		if alone {
+			s.unlist()
+			return outlived
+		}
+		outlived = true
+		select {
+		case <-left:
+		case <-ctx.Done():
+		}
+	}
+	return false
 }
 
-// rest returns when no thread is at work, when ctx is done, or lastWords after the
-// end of in.
-func (r *running) rest(ctx context.Context, in *stdin) {
-	ctx, cancel := context.WithDeadline(ctx, in.endedAt().Add(lastWords))
+// rest returns when no thread is at work, when ctx is done, or at a time.
+func (r *running) rest(ctx context.Context, until time.Time) {
+	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	for _, svc := range []*threads.Service{r.svc, r.ephemeral} {
 		for id, asOf := range busy(ctx, svc) {
