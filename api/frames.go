@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"sync"
 
 	"github.com/plimsoll-dev/plimsoll/events"
@@ -47,9 +48,14 @@ func (f *frames) of(e events.Event) ([]byte, error) {
 		return f.encode(e)
 	}
 	en := f.entry(spot{e.Thread, e.Seq})
-	en.once.Do(func() { en.data, en.err = f.encode(e) })
+	en.once.Do(func() {
+		en.err = errEncoding // of those who come later, if it panics
+		en.data, en.err = f.encode(e)
+	})
 	return en.data, en.err
 }
+
+var errEncoding = errors.New("the event could not be encoded")
 
 func (f *frames) entry(at spot) *entry {
 	f.mu.Lock()

@@ -310,6 +310,7 @@ func (s *Server) threadDelete(ctx context.Context, p *ThreadParams) (*Empty, err
 		return nil, err
 	}
 	s.passing.Delete(id)
+	s.crowd.vanish(id)
 	return &Empty{}, nil
 }
 

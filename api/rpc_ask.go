@@ -57,6 +57,7 @@ func (sub *subscription) resolved(e events.Event) error {
 	if r, ok := payload.(threads.RequestResolved); ok {
 		sub.earlier = slices.DeleteFunc(sub.earlier, isRequest(r.RequestID))
 		sub.peer.settle(r.RequestID)
+		sub.peer.server.crowd.resolve(sub.thread, r.RequestID)
 	}
 	return nil
 }
@@ -80,6 +81,7 @@ func (p *peer) requestFrames(sub *subscription, requests []threads.Request, agai
 			continue
 		}
 		if p.noteAsked(r.ID, sub.thread) || again {
+			p.server.crowd.asks(sub.thread, r.ID, p)
 			frames = append(frames, frame)
 		}
 	}
@@ -104,12 +106,26 @@ func (p *peer) noteAsked(id threads.RequestID, thread transcript.ThreadID) bool 
 	return true
 }
 
-// unask forgets the requests of a thread that the client does not follow any more.
-// Answers that came are still judged.
-func (p *peer) unask(thread transcript.ThreadID) {
+// stillAsked are those of requests that were sent and are not known to be answered.
+func (p *peer) stillAsked(requests []threads.Request) []threads.Request {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(requests), func(r threads.Request) bool { return p.asked[r.ID] == nil })
+}
+
+// unask forgets the requests of a thread that the client does not follow any more.
+// Answers that came are still judged. The caller holds mu.
+func (p *peer) unask(thread transcript.ThreadID) {
 	maps.DeleteFunc(p.asked, func(_ threads.RequestID, a *asked) bool { return a.thread == thread })
+}
+
+// failed notes that the client could not deal with a request, if it is still asked.
+func (p *peer) failed(id threads.RequestID, a *asked, text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.asked[id] == a {
+		p.server.crowd.fail(a.thread, id, failed{p, text})
+	}
 }
 
 func (p *peer) settle(id threads.RequestID) {
@@ -153,25 +169,22 @@ func (p *peer) judge(id threads.RequestID, a *asked) {
 		p.mu.Unlock()
 		func() {
 			defer p.survive("answer", func() {})
-			p.take(id, a.thread, next)
+			p.take(id, a, next)
 		}()
 	}
 }
 
 // take answers a request. An error means that the client could not deal with it:
-// that counts if there is nobody else to ask. What is no answer is told so, and the
-// request waits.
-func (p *peer) take(id threads.RequestID, thread transcript.ThreadID, r response) {
-	ctx := withClient(p.ctx, p.client.Load().name)
-	var err error
+// that counts once nobody who follows the thread could. What is no answer is told
+// so, and the request waits.
+func (p *peer) take(id threads.RequestID, a *asked, r response) {
+	thread, ctx := a.thread, withClient(p.ctx, p.client.Load().name)
 	if r.problem != nil {
-		if p.server.crowd.add(&p.server.crowd.followers, thread, 0) > 1 {
-			return
-		}
-		err = p.server.service(thread).Answer(ctx, thread, id, threads.RequestAnswer{Failed: failure(r.problem)}, clientOf(ctx))
-	} else {
-		err = p.server.answerRaw(ctx, thread, string(id), r.result)
+		p.failed(id, a, failure(r.problem))
+		p.server.giveUp(ctx, thread)
+		return
 	}
+	err := p.server.answerRaw(ctx, thread, string(id), r.result)
 	switch code := fault.CodeOf(err); {
 	case err == nil, code == fault.Conflict, code == fault.NotFound:
 		p.settle(id) // also if somebody was faster

@@ -22,8 +22,12 @@ import (
 type subscription struct {
 	peer   *peer
 	thread transcript.ThreadID
+	after  *events.Cursor  // where it begins; nil is the beginning
+	ctx    context.Context // ends with it
 	cancel context.CancelFunc
-	done   chan struct{}
+	done   chan struct{} // closed when it has ended
+
+	replaced atomic.Bool // by another one of the same connection
 
 	// order is held by what changes the thread until its answer is queued, and by
 	// the subscription while it queues what follows.
@@ -60,12 +64,12 @@ func (p *peer) following(id transcript.ThreadID) *subscription {
 	return p.subs[id]
 }
 
-// join follows the thread that a result is about. The answer is queued. If the
-// thread is followed already, that goes on, and only what the client has to know
-// to take part is told again: join reports whether a subscription began.
-func (p *peer) join(ctx context.Context, m method, result any) bool {
-	j := result.(joiner).joined()
+// prepare returns a subscription to the thread that a result is about. It is to be
+// entered and begun.
+func (p *peer) prepare(ctx context.Context, m method, result joiner) *subscription {
+	j := result.joined()
 	sub := &subscription{peer: p, thread: j.thread, pending: j.requests, tellsLive: m.own, earlier: j.earlier, done: make(chan struct{})}
+	sub.ctx, sub.cancel = context.WithCancel(p.ctx)
 	if forked, ok := result.(*ThreadStartResult); ok && m.name == "thread/fork" {
 		var first []events.Event
 		var err error
@@ -79,60 +83,96 @@ func (p *peer) join(ctx context.Context, m method, result any) bool {
 	if j.usage != nil {
 		sub.preface = append(sub.preface, p.frame(threads.UsageUpdated{}.EventType(), wireUsage(string(j.thread), *j.usage))...)
 	}
-	p.hold(j.thread)
-	if p.following(j.thread) != nil {
-		frames := append(sub.preface, p.requestFrames(sub, j.requests, true)...)
-		p.send(ctx, frames...)
-		return false
+	if sub.after = j.after; sub.after != nil {
+		sub.told.Store(sub.after.N)
 	}
-	p.begin(sub, j.after)
-	return true
+	return sub
 }
 
-// begin starts a subscription.
-func (p *peer) begin(sub *subscription, after *events.Cursor) {
-	ctx, cancel := context.WithCancel(p.ctx)
-	sub.cancel = cancel
-	if after != nil {
-		sub.told.Store(after.N)
-	}
-	p.mu.Lock()
-	p.subs[sub.thread] = sub
-	p.mu.Unlock()
-	p.server.crowd.add(&p.server.crowd.followers, sub.thread, 1)
+// begin starts a subscription that was entered. The answer is queued.
+func (p *peer) begin(sub *subscription) {
 	p.server.follow.add(sub)
 	p.wg.Go(func() {
 		defer close(sub.done)
 		defer sub.gone()
-		defer cancel()
-		defer p.survive("subscription", func() { sub.excuse(ctx) })
-		sub.run(ctx, after)
+		defer sub.cancel()
+		defer p.survive("subscription", func() { sub.excuse(sub.ctx) })
+		sub.run(sub.ctx, sub.after)
 	})
 }
 
-// gone forgets a subscription that ended.
-func (sub *subscription) gone() {
-	p := sub.peer
-	p.server.follow.remove(sub)
+// retell tells a client again what it has to know to take part in a thread that it
+// follows already, in place of a subscription. Who changes the thread holds the
+// order: what is resolved after this look is told after what is sent.
+func (p *peer) retell(ctx context.Context, sub *subscription) {
+	defer sub.cancel()
+	p.send(ctx, append(sub.preface, p.requestFrames(sub, p.stillAsked(sub.pending), true)...)...)
+}
+
+// enter makes a subscription the one to its thread, if there is none. It is begun
+// after the answer: whatever comes then, in whichever lane, finds it.
+func (p *peer) enter(sub *subscription) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.subs[sub.thread] == sub {
-		delete(p.subs, sub.thread)
+	if p.subs[sub.thread] != nil {
+		return false
 	}
-	p.server.crowd.add(&p.server.crowd.followers, sub.thread, -1)
+	p.subs[sub.thread] = sub
+	p.server.crowd.follow(sub.thread, p)
+	return true
+}
+
+// part forgets a subscription that ended, and what it asked.
+func (sub *subscription) part() {
+	p := sub.peer
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.subs[sub.thread] != sub {
+		return
+	}
+	delete(p.subs, sub.thread)
+	p.unask(sub.thread)
+	if !sub.replaced.Load() {
+		p.server.crowd.part(sub.thread, p)
+	}
 	p.server.opened.give()
 }
 
+// gone is the end of a subscription. If those that are left cannot deal with what the
+// thread asks, it is not asked any longer; but not if this server sends everybody
+// away.
+func (sub *subscription) gone() {
+	p := sub.peer
+	sub.part()
+	p.server.follow.remove(sub)
+	defer p.survive("end of a subscription", func() {})
+	if sub.replaced.Load() || p.host.Err() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), giveUpTime)
+	defer cancel()
+	p.server.giveUp(ctx, sub.thread)
+}
+
+// giveUpTime is how long a thread may take to hear that a request is given up.
+const giveUpTime = 10 * time.Second
+
 // leave ends the subscription to a thread, and reports whether there was one. It
 // returns when nothing more of it is sent. The caller holds no order.
-func (p *peer) leave(id transcript.ThreadID) bool {
+func (p *peer) leave(id transcript.ThreadID) bool { return p.end(id, false) }
+
+// replace is leave for a connection that follows the thread anew right away: nobody
+// takes it for gone.
+func (p *peer) replace(id transcript.ThreadID) { p.end(id, true) }
+
+func (p *peer) end(id transcript.ThreadID, replaced bool) bool {
 	sub := p.following(id)
 	if sub == nil {
 		return false
 	}
+	sub.replaced.Store(replaced)
 	sub.cancel()
 	<-sub.done
-	p.unask(id)
 	return true
 }
 
@@ -148,7 +188,7 @@ func (sub *subscription) run(ctx context.Context, after *events.Cursor) {
 			return
 		}
 	}
-	_ = sub.flush(ctx) // a reset or a deletion; if it fails the client is gone
+	_ = sub.push(ctx, sub.part, sub.batch...) // a reset or a deletion; if it fails the client is gone
 }
 
 // tell queues one message.
@@ -202,8 +242,6 @@ func (sub *subscription) event(e events.Event) error {
 		return sub.created(e)
 	case threads.RequestResolved{}.EventType():
 		return sub.resolved(e)
-	case threads.ThreadDeleted{}.EventType():
-		sub.peer.unask(sub.thread)
 	}
 	return nil
 }
@@ -275,7 +313,7 @@ func (sub *subscription) broke(ctx context.Context, err error) {
 // be.
 func (sub *subscription) excuse(ctx context.Context) {
 	thread := string(sub.thread)
-	_ = sub.push(context.WithoutCancel(ctx), func() {}, sub.peer.frame(threads.WarningRaised{}.EventType(), protocol.WarningParams{
+	_ = sub.push(context.WithoutCancel(ctx), sub.part, sub.peer.frame(threads.WarningRaised{}.EventType(), protocol.WarningParams{
 		ThreadID: &thread, Message: "this connection does not follow the thread any more: its events cannot be read",
 	})...) // if it fails the client is gone
 }

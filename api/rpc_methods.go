@@ -145,7 +145,7 @@ func (s *Server) subscribe(ctx context.Context, p *SubscribeParams) (*SubscribeR
 	if err != nil {
 		return nil, err
 	}
-	peerOf(ctx).leave(id)
+	peerOf(ctx).replace(id)
 	return &SubscribeResult{AsOf: j.AsOf.String(), joins: joining{thread: id, after: after, earlier: j.Requests}}, nil
 }
 

@@ -10,7 +10,6 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -38,13 +37,13 @@ type peer struct {
 	log    *slog.Logger
 	client atomic.Pointer[client] // nil until it is initialized
 	ctx    context.Context        // of all that is not a request; ends with the connection
+	host   context.Context        // ends when this side ends the connection
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // of subscriptions, waiting requests and answers
 
 	mu    sync.Mutex // guards what follows; never held while waiting
 	subs  map[transcript.ThreadID]*subscription
 	asked map[threads.RequestID]*asked // sent, and not known to be answered
-	holds map[transcript.ThreadID]bool // ephemeral threads that this connection keeps
 }
 
 // A client is what a peer said of itself.
@@ -78,7 +77,7 @@ func (s *Server) ServeConn(ctx context.Context, t jsonrpc.Transport) error {
 func (s *Server) newPeer(ctx context.Context) *peer {
 	p := &peer{
 		server: s, log: s.log,
-		subs: map[transcript.ThreadID]*subscription{}, asked: map[threads.RequestID]*asked{}, holds: map[transcript.ThreadID]bool{},
+		subs: map[transcript.ThreadID]*subscription{}, asked: map[threads.RequestID]*asked{}, host: ctx,
 	}
 	p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	return p
@@ -191,22 +190,28 @@ func (p *peer) answerAndFollow(ctx context.Context, m method, params any, r *jso
 		p.fail(ctx, m, params, r, fault.New(fault.Overloaded, "%d streams are open, which is the limit", p.server.caps.Streams))
 		return
 	}
-	began := false
+	held := true // the place is not the subscription's
 	defer func() {
-		if !began {
+		if held {
 			p.server.opened.give()
 		}
 	}()
 	result, err := m.call(p.server, ctx, params)
 	if err != nil {
+		held = false
+		p.server.opened.give() // before the client knows
 		p.fail(ctx, m, params, r, err)
 		return
 	}
-	if made, ok := result.(*ThreadStartResult); ok {
-		p.hold(transcript.ThreadID(made.Thread.ID))
-	}
+	sub := p.prepare(ctx, m, result.(joiner))
+	p.hold(sub.thread)
+	held = !p.enter(sub)
 	r.Reply(result)
-	began = p.join(ctx, m, result)
+	if held {
+		p.retell(ctx, sub)
+	} else {
+		p.begin(sub)
+	}
 }
 
 // await answers a compaction when it has ended. The lane of the thread goes on
@@ -271,52 +276,4 @@ func (p *peer) greet(params *InitializeParams) error {
 // 0.171, observed).
 func (s *Server) userAgent() string {
 	return fmt.Sprintf("plimsoll-%s (%s; %s)", s.version, runtime.GOOS, runtime.GOARCH)
-}
-
-// hold keeps an ephemeral thread as long as this connection is there.
-func (p *peer) hold(id transcript.ThreadID) {
-	if _, passing := p.server.passing.Load(id); !passing {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.holds[id] {
-		p.holds[id] = true
-		p.server.crowd.add(&p.server.crowd.users, id, 1)
-	}
-}
-
-// release lets go of ephemeral threads: those that nobody else uses are deleted.
-func (p *peer) release() {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), 10*time.Second)
-	defer cancel()
-	for id := range p.holds {
-		if p.server.crowd.add(&p.server.crowd.users, id, -1) > 0 {
-			continue
-		}
-		if err := p.server.forget(ctx, id); err != nil && fault.CodeOf(err) != fault.NotFound {
-			p.log.Warn("ephemeral thread not deleted", slog.String("thread", string(id)), slog.Any("error", err))
-		}
-	}
-}
-
-// A crowd counts connections by thread.
-type crowd struct {
-	mu        sync.Mutex
-	followers map[transcript.ThreadID]int // that are subscribed
-	users     map[transcript.ThreadID]int // that keep an ephemeral thread
-}
-
-// add counts n more and returns how many there are.
-func (c *crowd) add(of *map[transcript.ThreadID]int, id transcript.ThreadID, n int) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if *of == nil {
-		*of = map[transcript.ThreadID]int{}
-	}
-	if (*of)[id] += n; (*of)[id] > 0 {
-		return (*of)[id]
-	}
-	delete(*of, id)
-	return 0
 }
