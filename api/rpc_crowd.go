@@ -190,7 +190,8 @@ func (p *peer) release() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), 10*time.Second)
 	defer cancel()
 	for _, id := range p.server.crowd.release(p) {
-		if err := p.server.forget(ctx, id); err != nil && fault.CodeOf(err) != fault.NotFound {
+		err := p.server.forget(ctx, id)
+		if code := fault.CodeOf(err); err != nil && code != fault.NotFound && code != fault.Unavailable { // they end with their service
 			p.log.Warn("ephemeral thread not deleted", slog.String("thread", string(id)), slog.Any("error", err))
 		}
 	}

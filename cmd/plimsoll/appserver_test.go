@@ -367,6 +367,9 @@ func TestTitleIsFoundWithoutTheProviderAndLeavesNoThread(t *testing.T) {
 	}
 	mustDo(t, p.in.Close())
 	p.ends(0)
+	if strings.Contains(p.said(), "WARN") {
+		t.Errorf("it said %s", p.said())
+	}
 	if list, _, _ := shell(t, h, "threads", "list"); strings.Contains(list, r.Thread.ID) {
 		t.Errorf("the thread was kept: %s", list)
 	}
