@@ -17,13 +17,14 @@ type Limits struct {
 	Connections int // of one Serve call, those of its streams and WebSockets left out; 256
 	Imports     int // session files that are read; 2
 	Peers       int // WebSockets that are open, in all; 1,000
+	Follows     int // threads that one connection follows; 1,000
 	PageBytes   int // of the texts in one answer that can be continued, as JSON; 4 MiB
 }
 
 func (l Limits) orDefault() Limits {
 	return Limits{
 		Streams: cmp.Or(l.Streams, 10_000), Connections: cmp.Or(l.Connections, 256),
-		Imports: cmp.Or(l.Imports, 2), Peers: cmp.Or(l.Peers, 1000),
+		Imports: cmp.Or(l.Imports, 2), Peers: cmp.Or(l.Peers, 1000), Follows: cmp.Or(l.Follows, 1000),
 		PageBytes: cmp.Or(l.PageBytes, 4<<20),
 	}
 }

@@ -135,7 +135,7 @@ func (sub *subscription) part() {
 	if !sub.replaced.Load() {
 		p.server.crowd.part(sub.thread, p)
 	}
-	p.server.opened.give()
+	p.givePlace()
 }
 
 // gone is the end of a subscription. If those that are left cannot deal with what the

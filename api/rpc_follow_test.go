@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/plimsoll-dev/plimsoll/api/jsonrpc"
 	"github.com/plimsoll-dev/plimsoll/api/protocol"
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
@@ -194,6 +195,38 @@ func TestFollowingTooMuchIsRefused(t *testing.T) {
 	}
 	c.must("thread/resume", `{"threadId":"`+one+`"}`, nil) // what failed takes no place
 	c.close()
+	if n := len(d.server.opened); n != 0 {
+		t.Errorf("%d places are taken", n)
+	}
+}
+
+// One connection cannot take the places of all others, and what it cannot follow is
+// not made.
+func TestAConnectionFollowsOnlySoMuch(t *testing.T) {
+	d := open(t, func(o *Options) { o.Limits.Follows = 2 })
+	a, b := d.hello(""), d.hello("")
+	one := a.start("offline")
+	a.start("offline")
+	made := func() int {
+		var r ThreadLoadedResult
+		b.must("thread/loaded/list", `{}`, &r)
+		return len(r.Data)
+	}
+	before := made()
+	for _, refused := range []string{"thread/start", "thread/fork", "thread/resume"} {
+		e := a.refused(refused, `{"threadId":"`+one+`"}`)
+		if e.Code != jsonrpc.CodeInvalid || !strings.Contains(e.Message, "this connection follows 2 threads") || !strings.Contains(e.Message, "thread/unsubscribe") {
+			t.Errorf("%s: %+v", refused, e)
+		}
+	}
+	if n := made(); n != before {
+		t.Errorf("%d threads were made by what was refused", n-before)
+	}
+	b.start("offline") // others have places of their own
+	a.must("thread/unsubscribe", `{"threadId":"`+one+`"}`, nil)
+	a.start("offline")
+	a.close()
+	b.close()
 	if n := len(d.server.opened); n != 0 {
 		t.Errorf("%d places are taken", n)
 	}

@@ -40,6 +40,7 @@ type peer struct {
 	host   context.Context        // ends when this side ends the connection
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // of subscriptions, waiting requests and answers
+	places quota          // of subscriptions
 
 	mu    sync.Mutex // guards what follows; never held while waiting
 	subs  map[transcript.ThreadID]*subscription
@@ -78,6 +79,7 @@ func (s *Server) newPeer(ctx context.Context) *peer {
 	p := &peer{
 		server: s, log: s.log,
 		subs: map[transcript.ThreadID]*subscription{}, asked: map[threads.RequestID]*asked{}, host: ctx,
+		places: make(quota, s.caps.Follows),
 	}
 	p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	return p
@@ -184,22 +186,22 @@ func (p *peer) answer(ctx context.Context, m method, params any, r *jsonrpc.Requ
 }
 
 // answerAndFollow answers a request that has the connection follow a thread from then
-// on. What follows counts as a stream.
+// on. Without a place for what follows nothing is done.
 func (p *peer) answerAndFollow(ctx context.Context, m method, params any, r *jsonrpc.Request) {
-	if !p.server.opened.take() {
-		p.fail(ctx, m, params, r, fault.New(fault.Overloaded, "%d streams are open, which is the limit", p.server.caps.Streams))
+	if err := p.takePlace(); err != nil {
+		p.fail(ctx, m, params, r, err)
 		return
 	}
 	held := true // the place is not the subscription's
 	defer func() {
 		if held {
-			p.server.opened.give()
+			p.givePlace()
 		}
 	}()
 	result, err := m.call(p.server, ctx, params)
 	if err != nil {
 		held = false
-		p.server.opened.give() // before the client knows
+		p.givePlace() // before the client knows
 		p.fail(ctx, m, params, r, err)
 		return
 	}
@@ -212,6 +214,25 @@ func (p *peer) answerAndFollow(ctx context.Context, m method, params any, r *jso
 	} else {
 		p.begin(sub)
 	}
+}
+
+// takePlace takes a place for a subscription: one of the connection, so that no
+// client takes those of all others, and one of the server.
+func (p *peer) takePlace() error {
+	if !p.places.take() {
+		return fault.New(fault.Refused,
+			"this connection follows %d threads, which is the limit for one: end some with thread/unsubscribe, or open another connection", p.server.caps.Follows)
+	}
+	if !p.server.opened.take() {
+		p.places.give()
+		return fault.New(fault.Overloaded, "%d streams are open, which is the limit", p.server.caps.Streams)
+	}
+	return nil
+}
+
+func (p *peer) givePlace() {
+	p.places.give()
+	p.server.opened.give()
 }
 
 // await answers a compaction when it has ended. The lane of the thread goes on
