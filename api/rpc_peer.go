@@ -292,9 +292,9 @@ func (p *peer) greet(params *InitializeParams) error {
 	return nil
 }
 
-// userAgent is how this server calls itself. It has no slash: the codex TUI takes
-// what follows one for the version of codex, and warns that it is an old one (codex
-// 0.171, observed).
+// userAgent is how this server calls itself. The codex TUI shows what follows the
+// slash as the server's version; with the name behind it, it does not take that for
+// an old version of codex and warn (codex 0.171, observed).
 func (s *Server) userAgent() string {
-	return fmt.Sprintf("plimsoll-%s (%s; %s)", s.version, runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("plimsoll/%s+plimsoll (%s; %s)", s.version, runtime.GOOS, runtime.GOARCH)
 }

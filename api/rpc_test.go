@@ -61,7 +61,7 @@ func TestAClientIntroducesItselfFirstAndOnce(t *testing.T) {
 	}
 	var r InitializeResult
 	c.must("initialize", `{"clientInfo":{"name":"codex-tui","title":null,"version":"0.171.0"},"capabilities":{"experimentalApi":true,"optOutNotificationMethods":null,"requestAttestation":false,"requiredHumanApproval":true}}`, &r)
-	if !strings.HasPrefix(r.UserAgent, "plimsoll-0.0.0-test (") || strings.Contains(r.UserAgent, "/") || r.CodexHome != "/the/home" || r.PlatformFamily != "unix" || r.PlatformOs == "" || r.Plimsoll.Version != "0.0.0-test" {
+	if !strings.HasPrefix(r.UserAgent, "plimsoll/0.0.0-test+plimsoll (") || r.CodexHome != "/the/home" || r.PlatformFamily != "unix" || r.PlatformOs == "" || r.Plimsoll.Version != "0.0.0-test" {
 		t.Errorf("initialize: %+v", r)
 	}
 	for _, m := range r.Plimsoll.Methods {
