@@ -61,9 +61,14 @@ func TestAnswersAreBoundedByWhatIsSent(t *testing.T) {
 	}
 	at := `"threadId":"` + id + `"`
 	for _, ask := range []struct{ method, params string }{
-		{"thread/resume", ""}, {"thread/read", `,"includeTurns":true`},
-		{"thread/turns/list", `,"itemsView":"full","limit":1000`}, {"thread/turns/list", `,"itemsView":"summary","limit":1000`},
-		{"thread/items/list", `,"limit":1000`}, {"thread/context/read", ""}, {"thread/events/read", `,"limit":1000`}, {"events/read", `,"limit":1000`},
+		{"thread/resume", ""},
+		{"thread/read", `,"includeTurns":true`},
+		{"thread/turns/list", `,"itemsView":"full","limit":1000`},
+		{"thread/turns/list", `,"itemsView":"summary","limit":1000`},
+		{"thread/items/list", `,"limit":1000`},
+		{"thread/context/read", ""},
+		{"thread/events/read", `,"limit":1000`},
+		{"events/read", `,"limit":1000`},
 	} {
 		params := "{" + at + ask.params + "}"
 		if ask.method == "events/read" {

@@ -75,7 +75,9 @@ func TestAQuestionIsTakenBackByTheLastOfThoseThatWait(t *testing.T) {
 			t.Errorf("one of two stopped, and %d requests wait", n)
 		}
 		cancelOne()
-		<-first
+		if err := <-first; err == nil {
+			t.Error("a question that nobody answered was answered")
+		}
 		synctest.Wait()
 		if n := c.waits(); n != 0 {
 			t.Errorf("nobody waits for an answer any more, and %d requests wait", n)
@@ -92,7 +94,9 @@ func TestWhoWasNeverHeardTakesNobodysQuestionBack(t *testing.T) {
 		cancelled, cancel := context.WithCancel(t.Context())
 		cancel()
 		for range 20 { // of which some are not heard
-			<-c.ask(cancelled)
+			if err := <-c.ask(cancelled); err == nil {
+				t.Fatal("a question that nobody answered was answered")
+			}
 			if n := c.waits(); n != 1 {
 				t.Fatalf("%d requests wait", n)
 			}
