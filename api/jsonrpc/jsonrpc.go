@@ -73,7 +73,6 @@ func (e *Error) Error() string { return e.Message }
 const (
 	CodeParse      = -32700
 	CodeInvalid    = -32600
-	CodeParams     = -32602
 	CodeInternal   = -32603
 	CodeOverloaded = -32001
 )
