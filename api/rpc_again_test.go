@@ -2,9 +2,11 @@ package api
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/plimsoll-dev/plimsoll/events"
 	"github.com/plimsoll-dev/plimsoll/threads"
@@ -103,31 +105,33 @@ func (d *door) finish(c *caller) {
 // first and whoever leaves.
 func TestARequestIsGivenUpOnceEverybodyThereHasFailed(t *testing.T) {
 	tests := map[string]struct {
-		act func(t *testing.T, thread string, q wireFrame, a, b *caller)
+		act func(d *door, thread string, q wireFrame, a, b *caller)
 		by  string
 	}{
-		"both fail": {func(t *testing.T, thread string, q wireFrame, a, b *caller) {
+		"both fail": {func(d *door, thread string, q wireFrame, a, b *caller) {
 			a.fail(q, "first")
+			d.noted(thread, "first")
 			if n := a.waiting(thread); n != 1 {
-				t.Fatal("the first error answered for the second client")
+				d.t.Fatal("the first error answered for the second client")
 			}
 			b.fail(q, "last")
 		}, "second"},
-		"the other one unsubscribes": {func(t *testing.T, thread string, q wireFrame, a, b *caller) {
+		"the other one unsubscribes": {func(d *door, thread string, q wireFrame, a, b *caller) {
 			a.fail(q, "last")
-			a.waiting(thread)
+			d.noted(thread, "last")
 			b.must("thread/unsubscribe", `{"threadId":"`+thread+`"}`, nil)
 		}, "tester"},
-		"the other one disconnects": {func(t *testing.T, thread string, q wireFrame, a, b *caller) {
+		"the other one disconnects": {func(d *door, thread string, q wireFrame, a, b *caller) {
 			a.fail(q, "last")
-			a.waiting(thread)
+			d.noted(thread, "last")
 			b.close()
 		}, "tester"},
-		"one fails twice": {func(t *testing.T, thread string, q wireFrame, a, b *caller) {
+		"one fails twice": {func(d *door, thread string, q wireFrame, a, b *caller) {
 			a.fail(q, "first")
 			a.fail(q, "second")
+			d.noted(thread, "second")
 			if n := a.waiting(thread); n != 1 {
-				t.Fatal("two errors of one client answered for the other")
+				d.t.Fatal("two errors of one client answered for the other")
 			}
 			b.fail(q, "last")
 		}, "second"},
@@ -140,25 +144,48 @@ func TestARequestIsGivenUpOnceEverybodyThereHasFailed(t *testing.T) {
 			b := d.follows("second", thread)
 			q := d.asking(a, thread)
 			b.until(approval)
-			test.act(t, thread, q, a, b)
+			test.act(d, thread, q, a, b)
 			if by := a.resolvedBy(); by != test.by {
 				t.Errorf("answered by %q", by)
 			}
 			d.finish(a)
-			all, _, err := d.svc.ReadEvents(t.Context(), transcript.ThreadID(thread), nil, 100)
-			if err != nil {
-				t.Fatal(err)
-			}
-			i := slices.IndexFunc(all, func(e events.Event) bool { return e.Type == threads.RequestResolved{}.EventType() })
-			if i < 0 || !strings.Contains(string(all[i].Data), "the client answered with an error: last") {
-				t.Errorf("what the last client said is not kept: %s", all[i].Data)
-			}
+			d.resolvedWith(thread, "the client answered with an error: last")
 			d.server.crowd.mu.Lock()
 			defer d.server.crowd.mu.Unlock()
 			if len(d.server.crowd.failures) != 0 {
 				t.Errorf("failures are kept: %v", d.server.crowd.failures)
 			}
 		})
+	}
+}
+
+// noted returns when the server knows of the error of a client.
+func (d *door) noted(thread, text string) {
+	d.t.Helper()
+	c := &d.server.crowd
+	for start := time.Now(); time.Since(start) < patience; runtime.Gosched() {
+		c.mu.Lock()
+		for _, fs := range c.failures[transcript.ThreadID(thread)] {
+			if strings.HasSuffix(fs[len(fs)-1].text, text) {
+				c.mu.Unlock()
+				return
+			}
+		}
+		c.mu.Unlock()
+	}
+	d.t.Fatalf("the error %q was not noted", text)
+}
+
+// resolvedWith fails unless the request of a thread was resolved with a text.
+func (d *door) resolvedWith(thread, text string) {
+	d.t.Helper()
+	all, _, err := d.svc.ReadEvents(d.t.Context(), transcript.ThreadID(thread), nil, 100)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	i := slices.IndexFunc(all, func(e events.Event) bool { return e.Type == threads.RequestResolved{}.EventType() })
+	if i < 0 || !strings.Contains(string(all[i].Data), text) {
+		d.t.Errorf("no request was resolved with %q", text)
 	}
 }
 
