@@ -37,8 +37,9 @@ type caller struct {
 	cancel  context.CancelFunc
 	closing sync.Once
 	lastID  int
-	stopped sync.Mutex  // held while the client reads nothing
-	seen    []wireFrame // taken by next
+	stopped sync.Mutex           // held while the client reads nothing
+	seen    []wireFrame          // taken by next
+	early   map[string]wireFrame // answers that came before they were waited for
 }
 
 // dialPipe connects in memory.
@@ -55,7 +56,7 @@ func (d *door) dialPipe() *caller {
 
 // caller reads what comes over a transport. Up to 4,096 frames wait for the test.
 func (d *door) caller(t jsonrpc.Transport) *caller {
-	c := &caller{t: d.t, end: t, frames: make(chan wireFrame, 4096), gone: make(chan struct{}), served: make(chan error, 1), cancel: func() {}}
+	c := &caller{t: d.t, early: map[string]wireFrame{}, end: t, frames: make(chan wireFrame, 4096), gone: make(chan struct{}), served: make(chan error, 1), cancel: func() {}}
 	go func() {
 		defer close(c.gone)
 		for {
@@ -172,9 +173,17 @@ func (c *caller) tail() string {
 // answerTo reads until the answer to a request.
 func (c *caller) answerTo(id string) wireFrame {
 	c.t.Helper()
+	if f, early := c.early[id]; early {
+		delete(c.early, id)
+		return f
+	}
 	for {
-		if f := c.next(); f.isAnswer() && string(f.ID) == id {
+		f := c.next()
+		if f.isAnswer() && string(f.ID) == id {
 			return f
+		}
+		if f.isAnswer() { // its turn comes
+			c.early[string(f.ID)] = f
 		}
 	}
 }
