@@ -216,6 +216,7 @@ func (sub *subscription) tell(ctx context.Context, m events.Message) error {
 		sub.add(p.frame(methodStreamReset, protocol.StreamResetParams{
 			Reason: string(m.Reset.Reason), Oldest: m.Reset.Oldest, Cursor: m.Cursor.String(),
 		})...)
+		return sub.flushWith(ctx, sub.part) // whoever has read it may follow anew
 	case events.KindHeartbeat: // transports have their own
 	}
 	if err != nil || m.More && len(sub.batch) < batchFrames && sub.batchLen < batchBytes {
@@ -268,10 +269,15 @@ func (sub *subscription) add(frames ...[]byte) {
 
 // flush queues what was added, after the answer that it may follow from.
 func (sub *subscription) flush(ctx context.Context) error {
+	return sub.flushWith(ctx, func() {})
+}
+
+// flushWith is flush, and calls also within the order.
+func (sub *subscription) flushWith(ctx context.Context, also func()) error {
 	if len(sub.batch) == 0 {
 		return nil
 	}
-	err := sub.push(ctx, func() {}, sub.batch...)
+	err := sub.push(ctx, also, sub.batch...)
 	clear(sub.batch)
 	sub.batch, sub.batchLen = sub.batch[:0], 0
 	if cap(sub.batch) > batchFrames/4 {
