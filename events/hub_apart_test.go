@@ -108,7 +108,7 @@ func bothHeld(t *testing.T, test func(t *testing.T, h *hub, j *held)) {
 }
 
 // patience is how long something may take that must not wait for anything.
-const patience = 20 * time.Second
+const patience = 90 * time.Second
 
 func soon(t *testing.T, what string, f func()) {
 	t.Helper()

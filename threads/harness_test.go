@@ -22,7 +22,7 @@ import (
 )
 
 // patience bounds the waits of tests; a test that is right never needs it.
-const patience = 20 * time.Second
+const patience = 90 * time.Second
 
 // A puppet is a model whose strings the test holds: every request waits until
 // the test answers it, chunk by chunk.
