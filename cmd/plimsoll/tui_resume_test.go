@@ -2,6 +2,7 @@ package main
 
 import (
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -39,7 +40,7 @@ func TestTerminalResumesWhatItLeft(t *testing.T) {
 	chosen.insists("had the older thread chosen", func() { chosen.keys("Down") }, func(s string) bool {
 		return regexp.MustCompile(`(?m)^ +› .*When is high water$`).MatchString(s)
 	})
-	chosen.keys("Enter")
+	chosen.insists("left the list", func() { chosen.keys("Enter") }, func(s string) bool { return !strings.Contains(s, "Resume a previous session") })
 	chosen.shows("› when is high water?", "• High water is at 07:30.", "• You said: thanks")
 	chosen.captured("resumed")
 	chosen.says("and tomorrow?")
