@@ -12,10 +12,12 @@
 //
 //   - A request reaches a method only with a known Host, no or a listed Origin,
 //     the right token (a private unix socket needs neither Host nor token), and
-//     parameters that are exactly of the method's type: no unknown member, no
-//     member twice, no wrong type is ever let through or guessed at.
-//   - Every error is application/problem+json and names what was wrong and what
-//     is allowed; an unknown error reveals nothing but a request id.
+//     parameters that are exactly of the method's type: over REST no unknown
+//     member, no member twice, no wrong type is ever let through or guessed at.
+//     JSON-RPC reads them as codex does (decode_rpc.go).
+//   - Every error is application/problem+json, or an error of JSON-RPC in codex's
+//     words where it has them, and names what was wrong and what is allowed; an
+//     unknown error reveals nothing but a request id.
 //   - Streams never drop an event and never slow down anybody else: a client
 //     that does not read for 10 s is disconnected and resumes by its cursor.
 //   - A connection has the answer to a request before the first notification of
