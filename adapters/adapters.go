@@ -36,6 +36,18 @@ type ModelInfo struct {
 	DisplayName   string `json:"displayName"`
 	ContextWindow int    `json:"contextWindow"`
 	MaxOutput     int    `json:"maxOutput"`
+	// WindowSource says who told ContextWindow: config, server (a props or models
+	// endpoint) or builtin. Empty if it is unknown.
+	WindowSource string `json:"windowSource,omitempty"`
+	Images       bool   `json:"images,omitempty"` // it takes images
+	Price        *Price `json:"price,omitempty"`  // nil if unknown
+}
+
+// A Price is in US dollars per million tokens.
+type Price struct {
+	Input       float64 `json:"input"`
+	CachedInput float64 `json:"cachedInput"`
+	Output      float64 `json:"output"`
 }
 
 // OpenParams says what a session is for.
@@ -129,6 +141,12 @@ type Host interface {
 	// however long that takes and whoever is connected. It fails when ctx is done.
 	// Where the approval policy is never it returns Decline at once.
 	Ask(ctx context.Context, q Question) (Answer, error)
+	// Overflowed reports that the provider refused the last request as larger than
+	// its window, or that an answer ended because the window was full. It compacts
+	// and returns the smaller context to try again with. It fails with the error
+	// that the turn is to end with if there is none: automatic compaction is off,
+	// or the turn has overflowed before. Only models call it.
+	Overflowed(ctx context.Context, o Overflow) (Context, error)
 	// Emit journals updates in one commit and returns when they are durable. A
 	// TextDelta is not journaled and returns at once.
 	Emit(ctx context.Context, updates ...Update) error
@@ -136,11 +154,24 @@ type Host interface {
 	NewItemID() transcript.ItemID
 }
 
-// Context is the input of one model request, before the Base.
+// Context is the input of one model request, after the Base.
 type Context struct {
 	Epoch   int
 	Entries []transcript.Entry
 	Tokens  int // estimate of the entries, by transcript.Ruler
+	// Preamble is what the server adds to the system text of this request:
+	// instruction files and pins, as they are now. It is part of the base, which no
+	// compaction touches.
+	Preamble string
+}
+
+// An Overflow is what a provider said about a request that did not fit. The
+// numbers are tokens, 0 if it did not say.
+type Overflow struct {
+	Requested int
+	Limit     int  // of the window: it is learned
+	Length    bool // the answer ended because the window was full
+	Err       error
 }
 
 // Update is what a session reports while it works: the closed set below.
@@ -170,12 +201,17 @@ type PlanUpdated struct{ Plan transcript.Plan }
 // Retrying tells that a request failed and is tried again.
 type Retrying struct{ Message string }
 
+// Warned tells the user something that stops nothing, such as a request that had
+// to be repaired before it was sent.
+type Warned struct{ Message string }
+
 func (ItemStarted) update()   {}
 func (TextDelta) update()     {}
 func (ItemCompleted) update() {}
 func (UsageReported) update() {}
 func (PlanUpdated) update()   {}
 func (Retrying) update()      {}
+func (Warned) update()        {}
 
 // Usage counts the tokens of one request as the provider reports them.
 type Usage struct {
@@ -238,6 +274,15 @@ type Request struct {
 	Model   string
 	Base    Base
 	Entries []transcript.Entry
+	// MaxOutput bounds the answer, reasoning included, in tokens; 0: the model's own
+	// limit.
+	MaxOutput int
+	Effort    string // reasoning effort, in the provider's words; may be empty
+	// Writer marks the request of a checkpoint writer: no tools, and the text that
+	// marks the writer's prompt (transcript.WriterMark) belongs into it.
+	Writer bool
+	// Blob returns the bytes of an image by its hash. Nil: images are told as text.
+	Blob func(hash string) ([]byte, error)
 }
 
 // Chunk is a piece of a model's answer: the closed set below. Chunks of one part
@@ -256,6 +301,17 @@ type CallChunk struct{ Call transcript.ToolCall }
 // UsageChunk is the provider's count for this request so far; the last one wins.
 type UsageChunk struct{ Usage Usage }
 
+// Repaired tells of a request that broke a rule of the wire format and was mended
+// before it was sent. It comes before everything else.
+type Repaired struct {
+	Rule string // L1 … L13
+	Text string // what was wrong, and what was sent instead; no message bodies
+}
+
+// Retried tells that an attempt failed before anything of an answer came and that
+// another one is made.
+type Retried struct{ Message string }
+
 // Done is the last chunk.
 type Done struct{ Stop StopReason }
 
@@ -263,6 +319,8 @@ func (MessageText) chunk()   {}
 func (ReasoningText) chunk() {}
 func (CallChunk) chunk()     {}
 func (UsageChunk) chunk()    {}
+func (Repaired) chunk()      {}
+func (Retried) chunk()       {}
 func (Done) chunk()          {}
 
 // StopReason says why a model stopped.
@@ -272,5 +330,8 @@ type StopReason string
 const (
 	StopEnd    StopReason = "end"
 	StopTools  StopReason = "tools"  // it waits for the results of its calls
-	StopLength StopReason = "length" // it ran into a limit
+	StopLength StopReason = "length" // it ran into the bound of its output
+	// StopWindow: the context window was full. Adapters tell it from StopLength.
+	StopWindow StopReason = "window"
+	StopFilter StopReason = "filter" // the provider's content filter cut the answer
 )

@@ -1,6 +1,9 @@
 package adapters
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 // Errors that sessions return and the server understands.
 var (
@@ -9,3 +12,52 @@ var (
 	// ErrOverflow: the request did not fit the model's context window.
 	ErrOverflow = errors.New("adapters: context window exceeded")
 )
+
+// A Class says what kind of failure a provider's answer is. The texts are codex's
+// where it has one (codex 0.171, observed).
+type Class string
+
+// The classes.
+const (
+	ClassOverflow    Class = "contextWindowExceeded"
+	ClassTooLarge    Class = "payloadTooLarge" // bytes, not tokens: no compaction of text helps
+	ClassRateLimited Class = "usageLimitExceeded"
+	ClassOverloaded  Class = "serverOverloaded"
+	ClassServer      Class = "internalServerError"
+	ClassDenied      Class = "unauthorized" // the key is missing, wrong or may not do this
+	ClassBadRequest  Class = "badRequest"
+	ClassUnreachable Class = "httpConnectionFailed"       // nobody answered
+	ClassCut         Class = "responseStreamDisconnected" // the answer ended in the middle
+	ClassFiltered    Class = "contentFilter"
+)
+
+// An Error is a provider's failure to answer a request. Its text may be shown to
+// clients: keys are redacted, and of a long answer only the beginning is there.
+type Error struct {
+	Class   Class
+	Status  int // of HTTP; 0 if there was none, or if the error came inside a stream
+	Message string
+	// Requested and Limit are tokens that the provider named; 0 if it did not.
+	Requested, Limit int
+	RetryAfter       time.Duration // as the provider asked; 0 if it did not
+	Err              error
+}
+
+// Error implements error.
+func (e *Error) Error() string { return e.Message }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Is makes an overflow match ErrOverflow.
+func (e *Error) Is(target error) bool { return target == ErrOverflow && e.Class == ClassOverflow }
+
+// Temporary reports whether the same request may succeed later.
+func (e *Error) Temporary() bool {
+	switch e.Class {
+	case ClassRateLimited, ClassOverloaded, ClassServer, ClassUnreachable, ClassCut:
+		return true
+	default:
+		return false
+	}
+}

@@ -138,6 +138,8 @@ var notifications = []NotificationType{
 	durably[protocol.ErrorParams](threads.ErrorRaised{}),
 	durably[protocol.WarningParams](threads.WarningRaised{}),
 	durably[CompactionUpdatedParams](threads.CompactionUpdated{}),
+	durably[CompactionUndoneParams](threads.CompactionUndone{}),
+	durably[PinsChangedParams](threads.PinsChanged{}),
 	{methodMessageDelta, reflect.TypeFor[protocol.AgentMessageDeltaParams](), false},
 	{methodReasoningDelta, reflect.TypeFor[protocol.ReasoningSummaryTextDeltaParams](), false},
 	{methodStreamLive, reflect.TypeFor[protocol.StreamLiveParams](), false},

@@ -121,6 +121,10 @@ func (s *Server) plainParams(e events.Event, p threads.Payload) any {
 		return protocol.ErrorParams{ThreadID: thread, TurnID: string(p.TurnID), Error: wireTurnError(p.Error), WillRetry: p.WillRetry}
 	case threads.WarningRaised:
 		return protocol.WarningParams{ThreadID: &thread, Message: p.Message}
+	case threads.CompactionUndone:
+		return CompactionUndoneParams{ThreadID: thread, CompactionID: string(p.CompactionID), Epoch: epochOf(p.Boundary)}
+	case threads.PinsChanged:
+		return PinsChangedParams{ThreadID: thread, Pins: mapped(p.Pins, wirePin)}
 	case threads.CompactionUpdated:
 		rec := p.Record
 		rec.ThreadID = transcript.ThreadID(thread)

@@ -66,6 +66,11 @@ func goldenPayloads() []threads.Payload {
 		threads.ItemCompleted{Item: result, Call: &call, Reanchor: true, Accepted: accepted},
 		threads.PlanUpdated{TurnID: "turn-1", Plan: plan},
 		threads.UsageUpdated{TurnID: "turn-1", Last: usage, Total: usage, Context: 6, Base: 7, Source: "provider", Window: 8},
+		threads.CompactionUndone{
+			CompactionID: "compaction-1", Accepted: accepted, Gate: &compaction.Gate{Failures: 1, Shut: compaction.ShutNoGain, At: 7, Key: "k"},
+			Boundary: &transcript.Boundary{Epoch: 2, CompactionID: "compaction-1", Covered: 12, Kept: []transcript.Kept{{ItemID: "i", Form: transcript.FormWhole}}, Undoes: "compaction-1"},
+		},
+		threads.PinsChanged{Pins: []threads.Pin{{ID: "pin-1", Text: "text", Hash: "hash", Tokens: 1, AddedAt: at.UnixMilli()}}, Accepted: accepted},
 		threads.ErrorRaised{TurnID: "turn-1", Error: *turn.Error, WillRetry: true},
 		threads.WarningRaised{Message: "careful"},
 		threads.CompactionUpdated{

@@ -327,6 +327,12 @@ func withoutKey(p Payload) Payload {
 	case CompactionUpdated:
 		p.Accepted = nil
 		return p
+	case CompactionUndone:
+		p.Accepted = nil
+		return p
+	case PinsChanged:
+		p.Accepted = nil
+		return p
 	default:
 		return p
 	}

@@ -100,6 +100,8 @@ type QueuedTurn struct {
 	Input    []transcript.Part `json:"input"`
 	ClientID string            `json:"clientId,omitempty"`
 	QueuedAt int64             `json:"queuedAtMs"`
+
+	MaxTotalTokens int `json:"maxTotalTokens,omitempty"` // of the turn that it becomes
 }
 
 // QueueChanged is the whole queue after a change.
@@ -111,6 +113,8 @@ type QueueChanged struct {
 // TurnStarted opens a turn.
 type TurnStarted struct {
 	Turn transcript.Turn `json:"turn"`
+	// MaxTotalTokens is the task's budget: of all requests of the turn. 0: none.
+	MaxTotalTokens int `json:"maxTotalTokens,omitempty"`
 }
 
 // TurnCompleted ends a turn; Turn.Status says how.
@@ -146,8 +150,14 @@ type UsageUpdated struct {
 	Total   adapters.Usage    `json:"total"`
 	Context int               `json:"context"` // tokens of the full next request
 	Base    int               `json:"base"`    // of it, what no compaction can shrink; by transcript.Ruler
-	Source  string            `json:"source"`  // who counted Context: provider, or a ruler
+	Source  string            `json:"source"`  // who counted Context: provider, estimate, or a ruler
 	Window  int               `json:"window"`  // context window; 0 if unknown
+
+	// Estimate is the meter's bare estimate of the request that Last counts; 0 if
+	// Last is of no request. Model is what the request went to.
+	Estimate int              `json:"estimate,omitempty"`
+	Model    string           `json:"model,omitempty"`
+	Gate     *compaction.Gate `json:"gate,omitempty"` // if this changed it
 }
 
 // ErrorRaised tells of a failure. With WillRetry the turn goes on.
@@ -155,6 +165,16 @@ type ErrorRaised struct {
 	TurnID    transcript.TurnID    `json:"turnId"`
 	Error     transcript.TurnError `json:"error"`
 	WillRetry bool                 `json:"willRetry"`
+	Learned   *LearnedWindow       `json:"learned,omitempty"`
+}
+
+// A LearnedWindow is a context window that a provider named when it refused a
+// request. It counts for as long as LearnedFor.
+type LearnedWindow struct {
+	Provider string `json:"provider"`
+	Model    string `json:"model"`
+	Tokens   int    `json:"tokens"`
+	At       int64  `json:"atMs"`
 }
 
 // WarningRaised tells the user something that stops nothing.
@@ -170,6 +190,34 @@ type CompactionUpdated struct {
 	Reanchor string               `json:"reanchor,omitempty"` // text for the first request of the new epoch
 	Request  *CompactRequest      `json:"request,omitempty"`  // in the first row of a compaction
 	Accepted *Accepted            `json:"accepted,omitempty"`
+
+	Prune   *transcript.Prune `json:"prune,omitempty"` // of a compaction that ended with a prune
+	Gate    *compaction.Gate  `json:"gate,omitempty"`  // in the last row, if this changed it
+	Learned *LearnedWindow    `json:"learned,omitempty"`
+}
+
+// CompactionUndone takes a completed compaction back. Of a compaction that opened an
+// epoch it carries the boundary that restores what was before; of a prune, none.
+type CompactionUndone struct {
+	CompactionID transcript.CompactionID `json:"compactionId"`
+	Boundary     *transcript.Boundary    `json:"boundary,omitempty"`
+	Gate         *compaction.Gate        `json:"gate,omitempty"`
+	Accepted     *Accepted               `json:"accepted,omitempty"`
+}
+
+// A Pin is a text that every request carries, verbatim, as part of its base.
+type Pin struct {
+	ID      string `json:"id"`
+	Text    string `json:"text"`
+	Hash    string `json:"hash"`   // sha256 of Text, lower-case hex
+	Tokens  int    `json:"tokens"` // by transcript.EstimateText
+	AddedAt int64  `json:"addedAtMs"`
+}
+
+// PinsChanged is all pins of a thread after a change.
+type PinsChanged struct {
+	Pins     []Pin     `json:"pins"`
+	Accepted *Accepted `json:"accepted,omitempty"`
 }
 
 // A CompactRequest is how a compaction was asked for.
@@ -219,6 +267,12 @@ func (WarningRaised) EventType() string { return "warning" }
 // EventType implements Payload.
 func (CompactionUpdated) EventType() string { return "thread/compaction/updated" }
 
+// EventType implements Payload.
+func (CompactionUndone) EventType() string { return "thread/compaction/undone" }
+
+// EventType implements Payload.
+func (PinsChanged) EventType() string { return "thread/pins/changed" }
+
 // decoders is the registry of event types; the fold refuses what is not here
 // (TestStoredFormOfEveryEventTypeStays).
 var decoders = map[string]func([]byte) (Payload, error){
@@ -243,6 +297,8 @@ var decoders = map[string]func([]byte) (Payload, error){
 	ErrorRaised{}.EventType():       decodeAs[ErrorRaised],
 	WarningRaised{}.EventType():     decodeAs[WarningRaised],
 	CompactionUpdated{}.EventType(): decodeAs[CompactionUpdated],
+	CompactionUndone{}.EventType():  decodeAs[CompactionUndone],
+	PinsChanged{}.EventType():       decodeAs[PinsChanged],
 }
 
 func decodeAs[P Payload](b []byte) (Payload, error) {

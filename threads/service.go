@@ -36,6 +36,44 @@ type Config struct {
 	// CompactionRoute is that of compactions which name none. Empty: native if the
 	// session can, else local.
 	CompactionRoute compaction.Route
+	// Policy says when threads compact by themselves.
+	Policy compaction.Policy
+	// Writer chooses who writes local checkpoints.
+	Writer WriterConfig
+	// Hooks runs the user's commands around compactions; nil: there are none.
+	Hooks Hooks
+	// Instructions returns the text of the instruction files that count in a folder,
+	// empty if there are none. It is asked before every request, so it must be quick.
+	// Nil: there are none.
+	Instructions func(cwd string) (string, error)
+}
+
+// WriterConfig chooses who writes local checkpoints.
+type WriterConfig struct {
+	Writer   compaction.Writer // the first link; empty: model
+	Provider string            // of the model that writes; empty: the thread's own
+	Model    string            // empty: the provider's default, or the thread's own
+	Timeout  time.Duration     // of one request; 0 means 120 s
+	Total    time.Duration     // of all requests of one compaction; 0 means 300 s
+}
+
+// A HookEvent is what hooks are told about a compaction.
+type HookEvent struct {
+	Thread       transcript.ThreadID
+	Turn         transcript.TurnID
+	Cwd          string
+	Model        string
+	Instructions string            // of the user
+	Record       compaction.Record // as it is now
+}
+
+// Hooks are commands of the user around a compaction.
+type Hooks interface {
+	// PreCompact asks whether the compaction may run. A denial is a fault.Denied; the
+	// text is for the writer, warnings go into the record.
+	PreCompact(ctx context.Context, e HookEvent) (instructions string, warnings []string, err error)
+	// PostCompact tells of a compaction that completed. What fails is a warning.
+	PostCompact(ctx context.Context, e HookEvent) (warnings []string)
 }
 
 // A Tool runs one call and returns its result. It must return when ctx is done.

@@ -45,6 +45,13 @@ type state struct {
 	Stopping        bool                                       // the turn in progress was told to end while it waited
 	Reanchor        string                                     // text that the next request must carry
 	Reanchors       []string                                   // of each boundary, its text
+	Gate            compaction.Gate                            // of automatic compactions
+	Meter           compaction.Meter                           // how large the next request is
+	Budget          compaction.Budget                          // of the turn in progress
+	Pressed         bool                                       // the turn in progress was told that its budget is nearly spent
+	Overflows       int                                        // of the turn in progress, with a compaction each
+	Learned         []LearnedWindow                            // newest last; one per model
+	Pins            []Pin
 	Accepted        map[string]Accepted
 	Deleted         bool
 
@@ -58,7 +65,7 @@ func (s *state) cursor() events.Cursor { return events.Cursor{Journal: s.journal
 
 // snapshotVersion changes whenever a snapshot of before cannot be used any more;
 // the state is then folded from the first event.
-const snapshotVersion = 5
+const snapshotVersion = 6
 
 // An idempotency key is remembered for acceptedFor, unless a thread is given more
 // than maxAccepted of them in that time.
@@ -132,6 +139,10 @@ func evolve(s *state, seq int64, at time.Time, p Payload) {
 		s.Usage = p
 	case CompactionUpdated:
 		s.updateCompaction(p)
+	case PinsChanged:
+		s.Pins = p.Pins
+	case CompactionUndone:
+		s.undo(p)
 	case ErrorRaised, WarningRaised:
 		// shown to clients; nothing to remember
 	}
@@ -172,6 +183,10 @@ func acceptedIn(p Payload) *Accepted {
 	case ItemCompleted:
 		return p.Accepted
 	case CompactionUpdated:
+		return p.Accepted
+	case CompactionUndone:
+		return p.Accepted
+	case PinsChanged:
 		return p.Accepted
 	default:
 		return nil

@@ -32,6 +32,9 @@ type Host struct {
 	OnUpdate func(adapters.Update)
 	// OnContext is called before a context is built.
 	OnContext func()
+	// OnOverflow answers Overflowed; without it a turn that overflows fails. It is
+	// called from the session's goroutine, without a lock.
+	OnOverflow func(context.Context, adapters.Overflow) (adapters.Context, error)
 
 	r Reporter
 

@@ -50,6 +50,8 @@ func (s *schemas) of(t reflect.Type) object {
 		return object{{"type", "boolean"}}
 	case reflect.Int, reflect.Int64:
 		return object{{"type", "integer"}, {"format", "int64"}}
+	case reflect.Float64:
+		return object{{"type", "number"}, {"format", "double"}}
 	case reflect.Slice:
 		return object{{"type", "array"}, {"items", s.of(t.Elem())}}
 	case reflect.Map:

@@ -53,6 +53,9 @@ type Composed struct {
 	Items           ItemCounts
 	Fidelity        Fidelity
 	Reanchor        string // for the first request of the new epoch
+	// Prune is set if pruning was enough: there is no checkpoint and no new epoch, and
+	// these items are shown shorter. Kept and Summarized are then empty.
+	Prune []transcript.Kept
 }
 
 // Compose makes the smaller context of a local compaction: checkpoint, retained

@@ -11,6 +11,7 @@ type End struct {
 	At         int64             // unix ms
 	Checkpoint transcript.ItemID // for the checkpoint's item
 	Window     int               // context window in tokens; 0 if unknown
+	Scale      Scale             // of the sizes in the record
 	Covered    int               // items of the transcript that the compaction accounts for
 }
 
@@ -32,6 +33,7 @@ func (r Record) Conclude(v Verdict, end End) (Record, *transcript.Boundary) {
 	r.Code, r.Reason, r.Remedy = optional(v.Code), optional(v.Reason), optional(v.Remedy)
 	r.Route = optional(v.Route)
 	r.Skipped, r.Warnings = append([]Skip{}, v.Skipped...), append([]string{}, v.Warnings...)
+	r.Usage = v.Usage
 	if n := v.Native; n != nil {
 		r.Native, r.Usage = &n.Info, n.Usage
 	}

@@ -7,9 +7,24 @@ type Trigger string
 
 // The triggers. Import marks a boundary that an imported session brought along.
 const (
-	TriggerManual Trigger = "manual"
-	TriggerImport Trigger = "import"
+	TriggerManual   Trigger = "manual"
+	TriggerImport   Trigger = "import"
+	TriggerPreTurn  Trigger = "preTurn"       // an input would cross the line
+	TriggerMidTurn  Trigger = "midTurn"       // a step of a tool loop crossed it
+	TriggerPostTurn Trigger = "postTurn"      // a turn ended over it
+	TriggerOverflow Trigger = "overflow"      // the provider refused a request as too long
+	TriggerLength   Trigger = "length"        // an answer ended because the window was full
+	TriggerIdle     Trigger = "idle"          // the thread rests
+	TriggerWindow   Trigger = "smallerWindow" // the thread's model was changed for one with a smaller window
+	TriggerBudget   Trigger = "taskBudget"    // most of the turn's token budget is spent
 )
+
+// Automatic reports whether nobody asked for it.
+func (t Trigger) Automatic() bool { return t != TriggerManual && t != TriggerImport }
+
+// Recovers reports whether the turn cannot go on without a smaller context, so that
+// unchanged is no end.
+func (t Trigger) Recovers() bool { return t == TriggerOverflow || t == TriggerLength }
 
 // Route is who compacts: the provider, or this server.
 type Route string
@@ -24,8 +39,9 @@ const (
 // Writer is how a local checkpoint is written.
 type Writer string
 
-// The writers that exist so far, best first.
+// The writers, best first.
 const (
+	WriterModel      Writer = "model"      // a model writes, what it must not lose is verified
 	WriterExtractive Writer = "extractive" // quotes what matters, no model
 	WriterFixed      Writer = "fixed"      // bounded previews; byte-for-byte reproducible, cannot fail
 )
@@ -139,10 +155,14 @@ type Skip struct {
 	Reason string `json:"reason"`
 }
 
-// Usage counts the tokens of the requests that a compaction made.
+// Usage is what a compaction cost at a provider: the tokens of its requests, how
+// many there were and how long they took, and money where the price is known.
 type Usage struct {
-	InputTokens  int `json:"inputTokens"`
-	OutputTokens int `json:"outputTokens"`
+	InputTokens  int      `json:"inputTokens"`
+	OutputTokens int      `json:"outputTokens"`
+	Requests     int      `json:"requests"`
+	DurationMs   int64    `json:"durationMs"`
+	CostUSD      *float64 `json:"costUsd"` // null if the price is unknown
 }
 
 // Terminal reports whether the record has its outcome.

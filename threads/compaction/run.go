@@ -25,16 +25,36 @@ type Refusal struct {
 
 // A Job is one compaction to run. The function fields are given by the thread.
 type Job struct {
-	Route   Route // as requested; empty: native if there is, else local
+	Trigger Trigger // empty: manual
+	Route   Route   // as requested; empty: native if there is, else local
 	Writer  Writer
 	Ability Ability
 	Input   Input
+	// Auto is set for an automatic compaction, which may end with a prune and must
+	// gain something.
+	Auto *Auto
+	// Models are asked for a checkpoint in order; the first one whose text holds is
+	// the writer. NoModel says why there is none.
+	Models  []ModelWriter
+	NoModel *Refusal
+	// Instructions are the user's, for the model writer's prompt and nothing else.
+	Instructions string
+	// PreHooks asks those who may deny the compaction (a fault.Denied). What they say
+	// for the writer is added to Instructions. Nil: nobody is asked.
+	PreHooks func(ctx context.Context) (instructions string, warnings []string, err error)
 	// Enter makes a phase and the chosen route durable before Run goes on. An
 	// error ends the run; in phase hooking one with code fault.Denied is what a
 	// pre hook said.
 	Enter func(ctx context.Context, p Phase, r Route) error
 	// Native runs the provider's own compaction until its matching completion.
 	Native func(ctx context.Context) (NativeDone, error)
+}
+
+// Auto is what the policy says about an automatic compaction, in the units of Input.
+type Auto struct {
+	Fire    int // the base may not reach it
+	Rearm   int // a prune that gets below it is enough
+	MinGain int // less is unchanged{noGain}
 }
 
 // NativeDone is what a provider disclosed of a compaction that completed.
@@ -57,6 +77,7 @@ type Verdict struct {
 	Warnings []string
 	Composed *Composed
 	Native   *NativeDone
+	Usage    *Usage // of the model writer, whatever came of it; nil if none was asked
 }
 
 // Codes of the outcomes failed, and of skipped links.

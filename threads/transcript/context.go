@@ -30,6 +30,17 @@ type Boundary struct {
 	Covered      int          `json:"covered"`    // how many items of the transcript the boundary accounts for
 	Checkpoint   *Item        `json:"checkpoint"` // body Checkpoint; nil if the provider disclosed none
 	Kept         []Kept       `json:"kept"`
+	// Undoes is the compaction whose boundary this one takes back: the epoch holds
+	// what the epoch before that boundary held, and everything that came since.
+	Undoes CompactionID `json:"undoes,omitempty"`
+}
+
+// A Prune shows retained items of an epoch's context in a smaller form, without
+// opening a new epoch. Later prunes of an epoch come after earlier ones.
+type Prune struct {
+	Epoch        int          `json:"epoch"`
+	CompactionID CompactionID `json:"compactionId"`
+	Kept         []Kept       `json:"kept"` // only what changes
 }
 
 // An Entry is one item of a context, in the form it is rendered in. Item.Body
@@ -44,6 +55,7 @@ type Transcript struct {
 	Turns      []Turn
 	Items      []Item
 	Boundaries []Boundary // Boundaries[i].Epoch == i+1
+	Prunes     []Prune    // in order; of any epoch
 }
 
 // Epoch returns the number of the current epoch: 0 until the first boundary.

@@ -1,0 +1,45 @@
+package api
+
+import (
+	"github.com/plimsoll-dev/plimsoll/threads"
+	"github.com/plimsoll-dev/plimsoll/threads/transcript"
+)
+
+// CompactionUndoneParams: a compaction was taken back, and the context holds again
+// what it held before, and everything that came since.
+type CompactionUndoneParams struct {
+	ThreadID     string `json:"threadId"`
+	CompactionID string `json:"compactionId"`
+	// Epoch that the undo opened; null if the compaction had only pruned.
+	Epoch *int `json:"epoch"`
+}
+
+// PinsChangedParams: all pins of the thread after a change.
+type PinsChangedParams struct {
+	ThreadID string `json:"threadId"`
+	Pins     []Pin  `json:"pins"`
+}
+
+// A Pin is a text that every request of the thread carries verbatim, as part of its
+// base, whatever is compacted.
+type Pin struct {
+	ID   string `json:"id"`
+	Text string `json:"text"`
+	// Hash is the sha256 of the text, in hex. It is checked after every compaction.
+	Hash string `json:"hash"`
+	// Tokens is an estimate.
+	Tokens int `json:"tokens"`
+	// AddedAt is in unix ms.
+	AddedAt int64 `json:"addedAt"`
+}
+
+func wirePin(p threads.Pin) Pin {
+	return Pin{ID: p.ID, Text: p.Text, Hash: p.Hash, Tokens: p.Tokens, AddedAt: p.AddedAt}
+}
+
+func epochOf(b *transcript.Boundary) *int {
+	if b == nil {
+		return nil
+	}
+	return &b.Epoch
+}
