@@ -79,7 +79,7 @@ func (t *Transcript) Context(epoch int) ([]Entry, error) {
 		return nil, fmt.Errorf("epoch %d goes from item %d to item %d of %d", epoch, begin, end, len(t.Items))
 	}
 	if epoch == 0 {
-		return appendWhole(nil, t.Items[:end]), nil
+		return t.pruned(0, appendWhole(nil, t.Items[:end])), nil
 	}
 	b := t.Boundaries[epoch-1]
 	entries := make([]Entry, 0, 1+len(b.Kept)+end-b.Covered)
@@ -99,7 +99,30 @@ func (t *Transcript) Context(epoch int) ([]Entry, error) {
 			entries = append(entries, Entry{Render(*it, k), k.Form})
 		}
 	}
-	return appendWhole(entries, t.Items[b.Covered:end]), nil
+	return t.pruned(epoch, appendWhole(entries, t.Items[b.Covered:end])), nil
+}
+
+// pruned shows the entries of an epoch as its prunes have them; entries is changed.
+// Of an item that several prunes name the last form counts. What a prune names and
+// the epoch does not hold any more is nothing to it.
+func (t *Transcript) pruned(epoch int, entries []Entry) []Entry {
+	forms := map[ItemID]Kept{}
+	for _, p := range t.Prunes {
+		if p.Epoch == epoch {
+			for _, k := range p.Kept {
+				forms[k.ItemID] = k
+			}
+		}
+	}
+	if len(forms) == 0 {
+		return entries
+	}
+	for i, e := range entries {
+		if k, ok := forms[e.Item.ID]; ok && k.Form != FormWhole {
+			entries[i] = Entry{Render(e.Item, k), k.Form}
+		}
+	}
+	return entries
 }
 
 func appendWhole(entries []Entry, items []Item) []Entry {
