@@ -118,10 +118,10 @@ func (c endCompaction) decide(s *state, env env) (decision, error) {
 		return decision{}, nil // it was ended before
 	}
 	v := c.checked(s, *r)
-	rec, boundary := r.Conclude(v, compaction.End{
+	rec, boundary, prune := r.Conclude(v, compaction.End{
 		At: transcript.Millis(env.now), Checkpoint: transcript.ItemID(env.newID()), Window: env.window, Covered: c.covered,
 	})
-	updated := CompactionUpdated{Record: rec, Boundary: boundary}
+	updated := CompactionUpdated{Record: rec, Boundary: boundary, Prune: prune}
 	if v.Composed != nil && boundary != nil {
 		updated.Reanchor = v.Composed.Reanchor
 	}
@@ -278,7 +278,7 @@ func (c recoverThread) endCompactions(s *state, env env) []Payload {
 		if r.Route != nil {
 			v.Route = *r.Route
 		}
-		rec, _ := r.Conclude(v, compaction.End{At: transcript.Millis(env.now)})
+		rec, _, _ := r.Conclude(v, compaction.End{At: transcript.Millis(env.now)})
 		ps = append(ps, CompactionUpdated{Record: rec})
 		if turn := s.activeTurn(); turn != nil && turn.ID == r.TurnID && turn.Kind == transcript.TurnCompact {
 			ps = append(ps, endCompactTurn(env, *turn, rec)...)

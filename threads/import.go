@@ -198,7 +198,7 @@ func (h *history) boundary(b transcript.Boundary, turn transcript.TurnID) {
 	rec := compaction.NewRecord()
 	rec.CompactionID, rec.TurnID, rec.Trigger = b.CompactionID, turn, compaction.TriggerImport
 	rec.Epoch, rec.BaseSeq, rec.RequestedAt = b.Epoch-1, int64(len(h.out))+1, at
-	rec, _ = rec.Conclude(compaction.Verdict{
+	rec, _, _ = rec.Conclude(compaction.Verdict{
 		Outcome: compaction.Completed, Route: compaction.RouteNative,
 		Native: &compaction.NativeDone{Info: compaction.NativeInfo{Form: "imported"}},
 	}, compaction.End{At: at})

@@ -136,9 +136,10 @@ func fileRecord(s *importer.Session, tr *transcript.Transcript, opts fileOptions
 	r.TurnID = transcript.TurnID(fileID(s, "turn "+run))
 	r.Trigger, r.Epoch = compaction.TriggerManual, tr.Epoch()
 	r.RequestedAt, r.StartedAt = at, &at
-	return r.Conclude(v, compaction.End{
+	rec, boundary, _ := r.Conclude(v, compaction.End{
 		At: at, Checkpoint: transcript.ItemID(fileID(s, "checkpoint "+run)), Covered: len(tr.Items),
 	})
+	return rec, boundary // a file is compacted by hand, and then composed
 }
 
 // lastMillis is the time of the last item that has one, 0 if none has.

@@ -18,6 +18,11 @@ type Input struct {
 	Budget  int    // bound of the whole resulting context; 0: the Target formula
 	Writer  Writer // extractive or fixed
 	Facts   Facts  // for the re-anchor and the last line of the checkpoint
+	// PruneTo is the size at which pruning alone is enough; 0: it never is.
+	PruneTo int
+	// Recover: the provider refused the context, or it left no room for an answer. It
+	// must become smaller, whatever that costs.
+	Recover bool
 }
 
 // Facts is what the server knows about the workspace and the thread's settings,

@@ -25,10 +25,12 @@ func NewRecord() Record {
 	}
 }
 
-// Conclude returns r with the outcome of v, and the boundary if the context
-// changes. A native completion has a boundary only where the provider disclosed
-// its new context, which none does so far.
-func (r Record) Conclude(v Verdict, end End) (Record, *transcript.Boundary) {
+// Conclude returns r with the outcome of v, and what changes the context: the
+// boundary, or the prune of a compaction that ended with one. A native completion
+// has a boundary only where the provider disclosed its new context, which none does
+// so far. Before and after are in one ruler, and what was smaller stays smaller
+// (I4).
+func (r Record) Conclude(v Verdict, end End) (Record, *transcript.Boundary, *transcript.Prune) {
 	r.Phase, r.Outcome, r.CompletedAt = PhaseTerminal, &v.Outcome, &end.At
 	r.Code, r.Reason, r.Remedy = optional(v.Code), optional(v.Reason), optional(v.Remedy)
 	r.Route = optional(v.Route)
@@ -39,31 +41,52 @@ func (r Record) Conclude(v Verdict, end End) (Record, *transcript.Boundary) {
 	}
 	c := v.Composed
 	if c == nil {
-		return r, nil
+		return r, nil, nil
 	}
-	r.Target = &c.Target
-	r.Before, r.After = Measured(c.Before, end.Window), Measured(c.After, end.Window)
+	r.measured(c, end)
 	if v.Outcome != Completed {
-		return r, nil
+		return r, nil, nil
 	}
-	r.Writer = optional(v.Writer)
 	r.SummarizedTurnIDs = append([]transcript.TurnID{}, c.SummarizedTurns...)
 	r.RetainedTurnIDs = append([]transcript.TurnID{}, c.RetainedTurns...)
 	r.PrunedItemIDs = append([]transcript.ItemID{}, c.Pruned...)
 	r.Split, r.Items = c.Split, &c.Items
+	if c.Prune != nil {
+		r.Writer = nil
+		return r, nil, &transcript.Prune{Epoch: r.Epoch, CompactionID: r.CompactionID, Kept: slices.Clone(c.Prune)}
+	}
+	r.Writer = optional(v.Writer)
 	r.Checkpoint = &CheckpointInfo{
-		ItemID: end.Checkpoint, Version: c.Checkpoint.Version, Tokens: transcript.Tokens(c.Checkpoint), Fidelity: c.Fidelity,
+		ItemID: end.Checkpoint, Version: c.Checkpoint.Version, Tokens: end.Scale.Tokens(transcript.Tokens(c.Checkpoint)), Fidelity: c.Fidelity,
 	}
 	at := transcript.FromMillis(end.At)
 	return r, &transcript.Boundary{
 		Epoch: r.Epoch + 1, CompactionID: r.CompactionID, Covered: end.Covered, Kept: slices.Clone(c.Kept),
 		Checkpoint: &transcript.Item{ID: end.Checkpoint, Turn: r.TurnID, StartedAt: at, CompletedAt: at, Body: c.Checkpoint},
+	}, nil
+}
+
+// measured puts the sizes of c into the record, in tokens of the scale.
+func (r *Record) measured(c *Composed, end End) {
+	before, after := end.Scale.Tokens(c.Before), end.Scale.Tokens(c.After)
+	if c.After < c.Before {
+		after = min(after, before-1) // also where a scale below 1 rounds both to one number
 	}
+	r.Ruler, r.Target = end.Scale.Ruler(), new(end.Scale.Tokens(c.Target))
+	r.Before, r.After = end.Scale.Measured(before, end.Window), end.Scale.Measured(after, end.Window)
 }
 
 // Measured is a size counted by transcript.Ruler.
-func Measured(tokens, window int) *Measure {
-	return &Measure{Tokens: tokens, Window: optional(window), Source: transcript.Ruler}
+func Measured(tokens, window int) *Measure { return Scale(1).Measured(tokens, window) }
+
+// Measured is a size in tokens of the scale: counted by the ruler if it is 1, else
+// estimated.
+func (s Scale) Measured(tokens, window int) *Measure {
+	m := &Measure{Tokens: tokens, Window: optional(window), Source: s.Ruler()}
+	if m.Source != transcript.Ruler {
+		m.Source = SourceEstimate
+	}
+	return m
 }
 
 // optional returns nil for a zero value: what is absent is null in a record.
