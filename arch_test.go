@@ -31,6 +31,7 @@ var law = []row{
 	{".", ""},
 	{"threads/fault", ""},
 	{"threads/failpoint", ""},
+	{"threads/instructions", ""},
 	{"threads/transcript", ""},
 	{"events", ""},
 	{"api/protocol", ""},
