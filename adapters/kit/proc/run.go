@@ -1,0 +1,87 @@
+package proc
+
+import (
+	"bytes"
+	"context"
+	"time"
+)
+
+// A Job is a child that reads its input, prints its answer and ends.
+type Job struct {
+	Argv  []string
+	Dir   string
+	Env   []string // NAME=value; the whole environment
+	Stdin []byte
+	// Timeout is when the whole group is killed; 0: only when the context is done.
+	Timeout time.Duration
+	// MaxOutput bounds what is kept of each of stdout and stderr, in bytes. What
+	// is over it is read, counted and thrown away. 0: nothing is kept.
+	MaxOutput int
+}
+
+// A Result is what became of a Job.
+type Result struct {
+	Exit
+	Stdout, Stderr Output
+	TimedOut       bool
+}
+
+// An Output is the beginning of what a child printed.
+type Output struct {
+	Bytes   []byte
+	Dropped int64 // bytes that were over the bound
+}
+
+// Run runs a job to its end and returns how it ended; whatever the child does is no
+// error. An error says that it could not be started, or that ctx was done: then it was
+// killed. When Run returns nothing of the child is left.
+func Run(ctx context.Context, j Job) (Result, error) {
+	if err := ctx.Err(); err != nil {
+		return Result{}, context.Cause(ctx)
+	}
+	stdout, stderr := &bounded{max: j.MaxOutput}, &bounded{max: j.MaxOutput}
+	p, err := Start(Spec{Argv: j.Argv, Dir: j.Dir, Env: j.Env, Stdin: bytes.NewReader(j.Stdin), Stdout: stdout, Stderr: stderr})
+	if err != nil {
+		return Result{}, err
+	}
+	var late <-chan time.Time
+	if j.Timeout > 0 {
+		timer := time.NewTimer(j.Timeout)
+		defer timer.Stop()
+		late = timer.C
+	}
+	var r Result
+	var gone error
+	select {
+	case <-p.Done():
+	case <-late:
+		r.TimedOut = true
+		p.Kill()
+	case <-ctx.Done():
+		gone = context.Cause(ctx)
+		p.Kill()
+	}
+	exit, err := p.Wait()
+	if gone != nil {
+		return Result{}, gone
+	}
+	r.Exit, r.Stdout, r.Stderr = exit, stdout.output(), stderr.output()
+	return r, err
+}
+
+// bounded keeps the beginning of what is written to it. Its writer has ended when it
+// is read.
+type bounded struct {
+	max int
+	out Output
+}
+
+// Write implements io.Writer; it never fails.
+func (b *bounded) Write(p []byte) (int, error) {
+	keep := min(len(p), b.max-len(b.out.Bytes))
+	b.out.Bytes = append(b.out.Bytes, p[:keep]...)
+	b.out.Dropped += int64(len(p) - keep)
+	return len(p), nil
+}
+
+func (b *bounded) output() Output { return b.out }
