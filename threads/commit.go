@@ -17,7 +17,7 @@ import (
 // effects: the only way in which a thread changes.
 func (a *actor) run(c command) (any, error) {
 	d, err := c.decide(a.state, env{
-		now: a.svc.now(), newID: a.svc.newID, window: a.window, base: a.base(), read: a.readTo, resettle: a.svc.resettle,
+		now: a.svc.now(), newID: a.svc.newID, window: a.window, base: a.base(), read: a.readTo, policy: a.svc.cfg.Policy, resettle: a.svc.resettle,
 	})
 	if err != nil {
 		return nil, err
@@ -270,6 +270,10 @@ func (t *Thread) describe(p Payload) {
 		}
 		t.Occupancy.Context, t.Occupancy.Base, t.Occupancy.Source = p.Context, p.Base, p.Source
 	case CompactionUpdated:
+		if p.Boundary != nil {
+			t.Epoch = p.Boundary.Epoch
+		}
+	case CompactionUndone:
 		if p.Boundary != nil {
 			t.Epoch = p.Boundary.Epoch
 		}

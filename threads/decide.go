@@ -26,6 +26,7 @@ type env struct {
 	window int // context window of the thread's model; 0 if unknown
 	base   int // tokens no compaction can shrink; 0 until a session was open
 	read   int // items of the transcript that the model has read
+	policy compaction.Policy
 
 	// resettle checks settings that were changed, and fills what is empty.
 	resettle func(old, changed Settings) (Settings, error)

@@ -39,6 +39,8 @@ func (a *actor) perform(e effect) {
 		a.compactNow(e.id)
 	case stopCompaction:
 		a.stopCompaction(errInterrupted)
+	case cancelRun:
+		a.stopCompaction(errCancelled)
 	case resumeContext:
 		a.answerBoundary()
 	case retire:
@@ -232,9 +234,9 @@ func (a *actor) stopCompaction(cause error) {
 	}
 	r.cancel(cause)
 	a.after(a.svc.cfg.StopAfter, func(a *actor) {
-		if rec := a.state.running(); a.compact == r && rec != nil {
+		if a.compact == r { // its record may have ended long ago: then it only lets the thread go on
 			a.abandon()
-			a.receive(message{cmd: endCompaction{id: rec.CompactionID, verdict: compaction.Verdict{
+			a.receive(message{cmd: endCompaction{id: r.compaction, verdict: compaction.Verdict{
 				Outcome: compaction.Interrupted, Code: "abandoned", Reason: "the session did not stop in time",
 			}}})
 		}
@@ -362,6 +364,7 @@ func (a *actor) runCompaction(ctx context.Context, run compactionRun) {
 		a.svc.log.Error("compaction failed", "thread", a.id, "compaction", run.id, "err", err)
 		done.verdict = compaction.Verdict{Outcome: compaction.Failed, Code: string(fault.CodeOf(err)), Reason: fault.MessageOf(err)}
 	}
+	done.verdict = cancelledBy(ctx, done.verdict)
 	failpoint.Hit("compaction/verdict")
 	a.tell(done)
 }
