@@ -14,6 +14,7 @@ import (
 const (
 	VersionExtractive = "extractive-1"
 	VersionFixed      = "fixed-1"
+	VersionModel      = "model-1"
 )
 
 // checkpointMax bounds a checkpoint whatever the window, in tokens.

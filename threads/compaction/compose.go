@@ -18,6 +18,7 @@ type Input struct {
 	Budget  int    // bound of the whole resulting context; 0: the Target formula
 	Writer  Writer // extractive or fixed
 	Facts   Facts  // for the re-anchor and the last line of the checkpoint
+	notes   string // what the model wrote, if it is the writer
 	// PruneTo is the size at which pruning alone is enough; 0: it never is.
 	PruneTo int
 	// Recover: the provider refused the context, or it left no room for an answer. It
@@ -151,6 +152,9 @@ const stubNotes = 8
 // draft finds the cut and writes the checkpoint for it: first with nothing left
 // out but old stubs, which needs but a small checkpoint, then with the full one.
 func (p *planner) draft(room int) (*ledger, string) {
+	if p.in.Writer == WriterModel {
+		return p.draftModel(room)
+	}
 	p.stubLimit = stubLimit(p.room)
 	p.decideCut(0)
 	l := p.absorb()
@@ -220,10 +224,14 @@ func (p *planner) write(l *ledger, limit int) string {
 }
 
 func (p *planner) version() string {
-	if p.in.Writer == WriterFixed {
+	switch p.in.Writer {
+	case WriterFixed:
 		return VersionFixed
+	case WriterModel:
+		return VersionModel
+	default:
+		return VersionExtractive
 	}
-	return VersionExtractive
 }
 
 // account lists what became of every entry (I3).

@@ -45,6 +45,9 @@ type ledger struct {
 	Names      []nameFact            `json:"names"`
 	Plan       []transcript.PlanStep `json:"plan"`
 	Carried    *said                 `json:"carried"` // the summary of a provider, as far as it was disclosed
+	// Notes are what a model wrote last about everything up to then. The next model
+	// replaces them, so that they are never nested.
+	Notes *said `json:"notes,omitempty"`
 }
 
 // said is a message, perhaps clipped.

@@ -101,7 +101,7 @@ func (p *planner) mustTokens() int {
 // the checkpoint is too small are retained as items. The bound is what I9 says, or
 // what there is room for.
 func (p *planner) chooseVerbatim() {
-	quotes := max(0, (p.limit*4-600)*6/10) // code points
+	quotes := max(0, (p.quoteLimit()*4-600)*6/10) // code points
 	spare := max(0, p.room-p.must-p.limit-smallest-p.room/20)
 	left := min(verbatimMax, p.room/5, spare)
 	p.verbatim = map[transcript.ItemID]bool{}

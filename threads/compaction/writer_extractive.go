@@ -73,25 +73,34 @@ func (s *section) String() string {
 	return b.String()
 }
 
-// writeExtractive quotes what matters of the ledger within limit tokens. What
-// must not be lost comes first: the user's words, changed files, the plan and
-// commands that fail; the rest is filled by share.
+// writeExtractive quotes what matters of the ledger within limit tokens.
 func (p *planner) writeExtractive(l *ledger, limit int) string {
-	head, closing := opening(VersionExtractive)+provenance(l), p.in.Facts.closing()
-	total := limit*4 - utf8.RuneCountInString(head) - utf8.RuneCountInString(closing)
+	total := limit*4 - utf8.RuneCountInString(opening(VersionExtractive)+provenance(l)) - utf8.RuneCountInString(p.in.Facts.closing())
+	earlier := []*section{{title: "\n## Earlier summary, as the provider wrote it\n"}, {title: "\n## Earlier notes, as a model wrote them\n"}}
+	for i, s := range []*said{l.Carried, l.Notes} {
+		if s != nil {
+			earlier[i].lines = inOrder([]string{quote(parsePiece(s.Text).clip(total/4, total/16, ""))})
+		}
+	}
+	return opening(VersionExtractive) + provenance(l) + p.ledgerSections(l, total, earlier, true) + p.in.Facts.closing()
+}
+
+// ledgerSections shows the ledger within total code points. What must not be lost
+// comes first: the user's words, changed files, the plan and commands that fail;
+// the rest is filled by share. Earlier are the notes that the ledger carries.
+func (p *planner) ledgerSections(l *ledger, total int, earlier []*section, said bool) string {
 	names := newPathNames(l.Files)
 	shown := p.shown()
 	users, rules := p.userSections(l)
 	edits := &section{title: "\n## Files changed" + names.where() + "\n", lines: newestFirst(editLines(l, names, false))}
 	plan := &section{title: "\n## Plan\n", lines: inOrder(planLines(l.Plan))}
 	fails := &section{title: "\n## Failing, not seen to pass since\n", lines: newestFirst(failLines(l))}
-	carried := &section{title: "\n## Earlier summary, as the provider wrote it\n"}
-	agent := &section{title: "\n## The assistant said\n", lines: newestFirst(agentLines(l))}
+	agent := &section{title: "\n## The assistant said\n"}
 	runs := &section{title: "\n## Commands\n", lines: newestFirst(runLines(l, shown))}
 	reads := &section{title: "\n## Files read" + names.where() + "\n", lines: newestFirst(readLines(l, names, shown))}
 	refs := &section{title: "\n## Hashes and ids\n", lines: newestFirst(refLines(l))}
-	if l.Carried != nil {
-		carried.lines = inOrder([]string{quote(parsePiece(l.Carried.Text).clip(total/4, total/16, ""))})
+	if said {
+		agent.lines = newestFirst(agentLines(l))
 	}
 
 	left := total
@@ -100,7 +109,9 @@ func (p *planner) writeExtractive(l *ledger, limit int) string {
 	spend(edits, total*9/10)
 	spend(plan, total*3/20)
 	spend(fails, total/10)
-	spend(carried, total*2/5)
+	for _, s := range earlier {
+		spend(s, total*2/5)
+	}
 	left = enrich(edits, newestFirst(editLines(l, names, true)), left, total/5)
 	spend(agent, total*9/20)
 	spend(runs, total*3/20)
@@ -109,11 +120,9 @@ func (p *planner) writeExtractive(l *ledger, limit int) string {
 	spend(agent, left)
 
 	var b strings.Builder
-	b.WriteString(head)
-	for _, s := range []*section{carried, rules, users, plan, edits, reads, runs, fails, agent, refs} {
+	for _, s := range slices.Concat(earlier, []*section{rules, users, plan, edits, reads, runs, fails, agent, refs}) {
 		b.WriteString(s.String())
 	}
-	b.WriteString(closing)
 	return b.String()
 }
 
