@@ -40,6 +40,7 @@ type actor struct {
 	saved    int64     // seq of the newest snapshot
 	ended    map[transcript.CompactionID][]chan struct{}
 	asking   map[RequestID][]chan<- reply // sessions that wait for an answer
+	carried  preamble                     // as it was for the newest request
 
 	failed      error // nothing more is decided: the thread is loaded anew
 	retired     bool  // the thread was deleted, or never came to life
@@ -323,7 +324,7 @@ func (a *actor) answerBoundary() {
 	w.answer <- reply{value: adapters.Context{
 		Epoch:   a.state.Transcript.Epoch(),
 		Entries: append([]transcript.Entry{}, a.state.context...),
-		Tokens:  a.state.tokens,
+		Tokens:  a.state.tokens, Preamble: a.preamble(),
 	}}
 }
 

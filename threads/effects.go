@@ -268,8 +268,10 @@ func (a *actor) abandon() {
 func (a *actor) compactNow(id transcript.CompactionID) {
 	ctx, cancel := context.WithCancelCause(a.ctx)
 	a.compact = &running{compaction: id, cancel: cancel}
+	a.preamble() // as large as it is now
 	run := compactionRun{
-		id: id, request: a.state.CompactRequests[id], settings: a.state.Settings,
+		carried: a.carried.tokens,
+		id:      id, request: a.state.CompactRequests[id], settings: a.state.Settings,
 		covered: len(a.state.Transcript.Items),
 		input: compaction.Input{
 			Entries: append([]transcript.Entry{}, a.state.context...),
@@ -327,6 +329,7 @@ type compactionRun struct {
 	request  CompactRequest
 	settings Settings
 	covered  int
+	carried  int // tokens of the preamble, which is a part of the base
 	input    compaction.Input
 }
 
@@ -340,7 +343,7 @@ func (a *actor) runCompaction(ctx context.Context, run compactionRun) {
 		}
 		can := unreachable(err)
 		if err == nil {
-			run.input.Base, can = sess.base, ability(sess.Compaction())
+			run.input.Base, can = sess.base+run.carried, ability(sess.Compaction())
 		}
 		run.input.Budget = run.request.Budget
 		done.verdict = compaction.Run(ctx, compaction.Job{

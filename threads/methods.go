@@ -129,6 +129,7 @@ type StartTurnParams struct {
 	ClientID       string // echoed in the user message
 	Mode           InputMode
 	Settings       SettingsPatch `json:",omitzero"`
+	MaxTotalTokens int           `json:",omitempty"` // of all requests of the turn; 0: no bound
 	IdempotencyKey string
 }
 
@@ -151,6 +152,9 @@ func (s *Service) StartTurn(ctx context.Context, p StartTurnParams) (TurnAck, er
 	p.Mode = InputMode(mode)
 	if err := checkInput(p.Input); err != nil {
 		return TurnAck{}, err
+	}
+	if p.MaxTotalTokens < 0 {
+		return TurnAck{}, fault.New(fault.Invalid, "maxTotalTokens is %d; it must be a positive number of tokens, or left out", p.MaxTotalTokens)
 	}
 	hash := requestHash(p.hashed())
 	return ask[TurnAck](ctx, s, p.Thread, inUse{acceptInput{p, hash}, p.IdempotencyKey, hash})
@@ -209,7 +213,7 @@ func (p CompactParams) check() error {
 	if _, err := oneOf("route", string(p.Route), "", string(compaction.RouteNative), string(compaction.RouteLocal)); err != nil {
 		return err
 	}
-	if _, err := oneOf("writer", string(p.Writer), "", string(compaction.WriterExtractive), string(compaction.WriterFixed)); err != nil {
+	if _, err := oneOf("writer", string(p.Writer), "", string(compaction.WriterModel), string(compaction.WriterExtractive), string(compaction.WriterFixed)); err != nil {
 		return err
 	}
 	if p.Budget < 0 {

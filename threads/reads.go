@@ -133,7 +133,7 @@ func (s *Service) ReadContext(ctx context.Context, id transcript.ThreadID, epoch
 // it was reported last.
 func (a *actor) base() int {
 	if a.session != nil {
-		return a.session.base
+		return a.session.base + a.carried.tokens
 	}
 	return a.state.Usage.Base
 }
@@ -151,13 +151,16 @@ func (a *actor) readContext(epoch *int) (ContextRead, error) {
 	if err != nil {
 		return ContextRead{}, fault.Wrap(fault.NotFound, err, "epoch %d does not exist: thread %s has the epochs 0 to %d", *epoch, a.id, current)
 	}
+	preamble := a.preamble() // before the base is measured, which it is a part of
 	read := ContextRead{
-		Epoch: *epoch, Epochs: current, Entries: entries, AsOf: a.state.cursor(),
+		Preamble: preamble,
+		Epoch:    *epoch, Epochs: current, Entries: entries, AsOf: a.state.cursor(),
 		BaseTok: a.base(), Window: a.window,
 	}
 	if a.session != nil {
 		read.Base = a.session.Base()
 	}
+
 	read.Tokens = read.BaseTok + a.state.tokens
 	if *epoch != current {
 		read.Tokens = read.BaseTok

@@ -109,13 +109,15 @@ type CompactionPage struct {
 
 // A ContextRead is the context of one epoch.
 type ContextRead struct {
-	Epoch   int
-	Epochs  int // the current epoch's number
-	Base    adapters.Base
-	Entries []transcript.Entry
-	Tokens  int // of base and entries, by transcript.Ruler
-	BaseTok int
-	Window  int
+	Epoch  int
+	Epochs int // the current epoch's number
+	Base   adapters.Base
+	// Preamble is what the server adds to the base: instruction files and pins.
+	Preamble string
+	Entries  []transcript.Entry
+	Tokens   int // of base and entries, by transcript.Ruler
+	BaseTok  int
+	Window   int
 	// Reanchor is the text that the next request of this epoch will carry; empty
 	// once it was sent.
 	Reanchor string
