@@ -38,6 +38,7 @@ var law = []row{
 	{"web", ""},
 	{"adapters/kit/proc", ""},
 	{"adapters/kit/*", "adapters/kit/proc"},
+	{"adapters/kit/prompt", "threads/transcript"},
 
 	// L1: one thing each, on top of the data.
 	{"threads/importer/session", "threads/fault threads/transcript"},
