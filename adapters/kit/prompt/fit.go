@@ -77,7 +77,7 @@ func fitImages(ms []Message, r Rules) []Message {
 }
 
 // told is an image or an opaque item as text.
-func told(p Part) Part { return Part{Kind: Text, By: p.By, Source: p.Source, Text: p.Text} }
+func told(p Part) Part { return Part{Kind: Text, By: p.By, Text: p.Text} }
 
 // splitImages takes the images out of an output and leaves what tells of them.
 func splitImages(output []Part, where Images) (left, images []Part) {
