@@ -1,6 +1,7 @@
 package compaction
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,13 +14,17 @@ import (
 // what would be committed, and trusts no count of c.
 func Check(in Input, c *Composed) error {
 	if c.Outcome != Completed {
-		if c.After != c.Before || len(c.Kept) > 0 || len(c.Summarized) > 0 {
+		if c.After != c.Before || len(c.Kept) > 0 || len(c.Summarized) > 0 || len(c.Prune) > 0 {
 			return fmt.Errorf("check: outcome %q, but the context changes", c.Outcome)
 		}
 		return nil
 	}
 	k := newChecker(in, c)
-	for _, step := range []func() error{k.items, k.pairs, k.turns, k.sizes, k.survivors, k.form} {
+	steps := []func() error{k.items, k.pairs, k.turns, k.sizes, k.survivors, k.form}
+	if c.Prune != nil {
+		steps = []func() error{k.pruneOnly, k.pruned, k.turns}
+	}
+	for _, step := range steps {
 		if err := step(); err != nil {
 			return fmt.Errorf("check: %w", err)
 		}
@@ -168,41 +173,126 @@ func (k *checker) pairs() error {
 	return nil
 }
 
+// size is what a body has by the ruler, its images included.
+func (in *Input) size(b transcript.Body) int {
+	return transcript.Tokens(b) + in.Image*transcript.Images(b)
+}
+
 // sizes measures the new context.
 func (k *checker) sizes() error {
 	before := k.in.Base
 	after := k.in.Base + transcript.Tokens(k.c.Checkpoint) + runeTokens(k.c.Reanchor)
 	for i := range k.in.Entries {
 		it := k.in.Entries[i].Item
-		before += transcript.Tokens(it.Body)
+		before += k.in.size(it.Body)
 		if kept, ok := k.kept[it.ID]; ok {
-			after += transcript.Tokens(transcript.Render(it, kept).Body)
+			after += k.in.size(transcript.Render(it, kept).Body)
 		}
 	}
+	if err := k.smaller(before, after); err != nil {
+		return err
+	}
+	if k.in.Recover {
+		share := recoverShare
+		if k.c.Means == MeansDrop {
+			share = recoverMost
+		}
+		if most := k.in.recoverable(before) * share / 100; after > most {
+			return fmt.Errorf("%d tokens exceed the %d of a recovery", after, most)
+		}
+	}
+	return nil
+}
+
+// smaller compares sizes that were measured with those that c says, and with each
+// other.
+func (k *checker) smaller(before, after int) error {
 	switch {
 	case before != k.c.Before || after != k.c.After:
 		return fmt.Errorf("sizes are %d and %d, want %d and %d", k.c.Before, k.c.After, before, after)
 	case after >= before:
 		return fmt.Errorf("the context would grow from %d to %d tokens", before, after)
-	case after > k.c.Target:
+	case k.c.Prune == nil && after > k.c.Target:
 		return fmt.Errorf("%d tokens exceed the target of %d", after, k.c.Target)
-	case k.in.Budget > 0 && after > k.in.Budget:
+	case k.c.Prune == nil && !k.in.Recover && k.c.Means == MeansPlan && k.in.Budget > 0 && after > k.in.Budget:
 		return fmt.Errorf("%d tokens exceed the budget of %d", after, k.in.Budget)
 	}
 	return nil
 }
 
-// survivors checks what must survive (I9): open items and the last user request,
-// which may be clipped only if they are too large and then keep a reference, and
-// the user messages that are owed verbatim.
-func (k *checker) survivors() error {
+// pruneOnly checks that a prune is nothing else, and wanted.
+func (k *checker) pruneOnly() error {
+	c := k.c
+	switch {
+	case k.in.PruneTo <= 0 && !k.in.Recover:
+		return errors.New("a prune is not enough here")
+	case len(c.Kept) > 0 || len(c.Summarized) > 0 || c.Checkpoint != (transcript.Checkpoint{}) || c.Reanchor != "" || c.Writer != "":
+		return errors.New("a prune with a checkpoint")
+	case len(c.Prune) == 0:
+		return errors.New("a prune of nothing")
+	case len(c.Pruned) != len(c.Prune):
+		return fmt.Errorf("%d items are pruned and %d are listed", len(c.Prune), len(c.Pruned))
+	}
+	return nil
+}
+
+// pruned checks the items of a prune: outputs of tools in a smaller form, in order,
+// none that was not read yet or is one of the newest unless it is too large for the
+// window; and that the rest of the context, which stays, makes it small enough.
+func (k *checker) pruned() error {
 	p, err := newPlanner(k.in)
 	if err != nil {
 		return err
 	}
 	p.group()
 	p.measureAges()
-	p.reserve()
+	enough := k.in.PruneTo
+	if k.in.Recover {
+		enough = k.in.recoverable(p.before) * recoverShare / 100
+	}
+	after, next := p.before, 0
+	counts := ItemCounts{Whole: len(p.prev)}
+	for i := range p.nodes {
+		n := &p.nodes[i]
+		if next == len(k.c.Prune) || k.c.Prune[next].ItemID != n.item.ID {
+			counts.add(n.form)
+			continue
+		}
+		kept := k.c.Prune[next]
+		size := k.in.size(transcript.Render(*n.item, kept).Body)
+		switch {
+		case k.c.Pruned[next] != kept.ItemID:
+			return fmt.Errorf("item %s is pruned, and %s is listed", kept.ItemID, k.c.Pruned[next])
+		case n.protected() && (!n.isOutput() || kept.Form != transcript.FormClipped || n.tokens <= p.oversize(enough)):
+			return fmt.Errorf("item %s is not to be pruned", kept.ItemID)
+		case kept.Form == transcript.FormWhole || size >= n.tokens || !strings.Contains(kept.Text, strings.TrimSpace(markOpen)) && n.images == 0:
+			return fmt.Errorf("item %s is not shown shorter", kept.ItemID)
+		}
+		if err := countForm(&counts, kept, n.form); err != nil {
+			return err
+		}
+		after += size - n.tokens
+		next++
+	}
+	switch {
+	case next != len(k.c.Prune):
+		return fmt.Errorf("pruned item %s is out of order or none of the context", k.c.Prune[next].ItemID)
+	case counts != k.c.Items:
+		return fmt.Errorf("counts are %+v, want %+v", k.c.Items, counts)
+	case after > enough:
+		return fmt.Errorf("a prune to %d tokens is not enough for %d", after, enough)
+	}
+	return k.smaller(p.before, after)
+}
+
+// survivors checks what must survive (I9): open items and the last user request,
+// which may be clipped only if they are too large and then keep a reference, and
+// the user messages that are owed verbatim.
+func (k *checker) survivors() error {
+	p, err := k.planner()
+	if err != nil {
+		return err
+	}
 	for i := range p.nodes {
 		n := &p.nodes[i]
 		kept, retained := k.kept[n.item.ID]
@@ -214,9 +304,35 @@ func (k *checker) survivors() error {
 			return fmt.Errorf("the last user request %s does not survive", n.item.ID)
 		case p.verbatim[n.item.ID] && !whole && !strings.Contains(k.c.Checkpoint.Text, quote(n.text)):
 			return fmt.Errorf("user message %s does not survive verbatim", n.item.ID)
+		case k.c.Means == MeansPressure && n.must && !whole:
+			return fmt.Errorf("item %s is one of the first or the latest and does not survive", n.item.ID)
 		}
 	}
 	return nil
+}
+
+// planner is one that has reserved what the means of c promises.
+func (k *checker) planner() (*planner, error) {
+	switch {
+	case k.c.Means == MeansPressure:
+		return newPressure(k.in)
+	case k.in.Recover:
+		p, err := newRecovery(k.in, k.c.Writer, recoverShare)
+		if err == nil && k.c.Means != MeansDrop {
+			p.reserve()
+		}
+		return p, err
+	case k.c.Means != MeansPlan:
+		return nil, fmt.Errorf("means %q without a reason", k.c.Means)
+	}
+	p, err := newPlanner(k.in)
+	if err != nil {
+		return nil, err
+	}
+	p.group()
+	p.measureAges()
+	p.reserve()
+	return p, nil
 }
 
 // form checks the frame of the checkpoint.

@@ -21,6 +21,8 @@ type Input struct {
 	notes   string // what the model wrote, if it is the writer
 	// PruneTo is the size at which pruning alone is enough; 0: it never is.
 	PruneTo int
+	// Image is what an image costs beside its marker; 0 where it is told as text.
+	Image int
 	// Recover: the provider refused the context, or it left no room for an answer. It
 	// must become smaller, whatever that costs.
 	Recover bool
@@ -52,27 +54,44 @@ type Composed struct {
 	Checkpoint      transcript.Checkpoint
 	Kept            []transcript.Kept
 	Summarized      []transcript.ItemID
-	Pruned          []transcript.ItemID // clipped or stubbed by the prune pass
+	Pruned          []transcript.ItemID // shortened by the prune pass
 	SummarizedTurns []transcript.TurnID
 	RetainedTurns   []transcript.TurnID
 	Split           *Split
 	Items           ItemCounts
 	Fidelity        Fidelity
 	Reanchor        string // for the first request of the new epoch
+	Writer          Writer // that wrote the checkpoint; empty if there is none
+	Means           Means
 	// Prune is set if pruning was enough: there is no checkpoint and no new epoch, and
 	// these items are shown shorter. Kept and Summarized are then empty.
 	Prune []transcript.Kept
 }
 
+// Means says by what a context became smaller, and so what it promises.
+type Means string
+
+// The means.
+const (
+	MeansPlan     Means = ""         // all that I9 says, or a prune
+	MeansDrop     Means = "drop"     // the last resort of a recovery: of I9 only the last request and open items
+	MeansPressure Means = "pressure" // Pressure
+)
+
 // Compose makes the smaller context of a local compaction: checkpoint, retained
-// items, re-anchor. It is a pure function of in: the same input gives the same
-// bytes, nothing of it is changed, and its cost is linear in the items. It fails
-// only if an item has no body.
+// items, re-anchor; or, if pruning is enough, some items in a smaller form. It is a
+// pure function of in: the same input gives the same bytes, nothing of it is
+// changed, and its cost is linear in the items. It fails only if an item has no
+// body.
 //
 // The outcome is completed, or unchanged with a code. A target that comes from
 // the formula is raised when what must survive whole (the last user request, what
 // is open) leaves too little room in it; a budget that the caller gave never is.
+// With Recover unchanged has one code left, and means that nothing can help.
 func Compose(in Input) (*Composed, error) {
+	if in.Recover {
+		return composeRecovery(in)
+	}
 	p, err := newPlanner(in)
 	if err != nil {
 		return nil, err
@@ -82,12 +101,20 @@ func Compose(in Input) (*Composed, error) {
 	}
 	p.group()
 	p.measureAges()
+	if c := p.pruneOnly(in.PruneTo); c != nil {
+		return c, nil
+	}
 	if !p.reserve() {
 		return p.unchanged(CodeOverheadExceedsBudget), nil
 	}
 	if p.before <= p.target { // raised
 		return p.unchanged(CodeNothingToCompact), nil
 	}
+	return p.finish()
+}
+
+// finish composes what was reserved for, or says why it cannot.
+func (p *planner) finish() (*Composed, error) {
 	p.prune(p.target)
 	p.collect()
 	c, err := p.compose()
@@ -120,7 +147,7 @@ func (p *planner) unchanged(code string) *Composed {
 // compose plans, writes and verifies. It returns nil if the result cannot be made
 // to fit.
 func (p *planner) compose() (*Composed, error) {
-	reanchor := p.reanchor(min(reanchorMax, p.room/20))
+	reanchor := p.reanchor(min(reanchorMax, p.room/20, max(p.room-p.must, 0)/4))
 	room := p.room - runeTokens(reanchor)
 	l, text := p.draft(room)
 	if l == nil {
@@ -132,12 +159,17 @@ func (p *planner) compose() (*Composed, error) {
 		return nil, nil
 	}
 	p.promote(left)
+	return p.result(l, text, reanchor, fidelity)
+}
+
+// result puts together what was planned and written.
+func (p *planner) result(l *ledger, text, reanchor string, fidelity Fidelity) (*Composed, error) {
 	raw, err := json.Marshal(l)
 	if err != nil {
 		return nil, err
 	}
 	c := &Composed{
-		Outcome: Completed, Target: p.target, Before: p.before,
+		Outcome: Completed, Target: p.target, Before: p.before, Writer: p.writer(),
 		Checkpoint: transcript.Checkpoint{Version: p.version(), Text: text, Ledger: (*transcript.RawJSON)(&raw)},
 		Fidelity:   fidelity, Reanchor: reanchor,
 	}
@@ -223,6 +255,13 @@ func (p *planner) write(l *ledger, limit int) string {
 	return p.writeExtractive(l, limit)
 }
 
+func (p *planner) writer() Writer {
+	if p.in.Writer == "" {
+		return WriterExtractive
+	}
+	return p.in.Writer
+}
+
 func (p *planner) version() string {
 	switch p.in.Writer {
 	case WriterFixed:
@@ -248,14 +287,7 @@ func (p *planner) account(c *Composed) {
 		}
 		c.Kept = append(c.Kept, transcript.Kept{ItemID: n.item.ID, Form: n.now.form, Text: n.now.text})
 		c.After += n.now.tokens
-		switch n.now.form {
-		case transcript.FormWhole:
-			c.Items.Whole++
-		case transcript.FormClipped:
-			c.Items.Clipped++
-		case transcript.FormStub:
-			c.Items.Stub++
-		}
+		c.Items.add(n.now.form)
 		if n.pruned && n.now.form != n.form {
 			c.Pruned = append(c.Pruned, n.item.ID)
 		}
@@ -303,6 +335,18 @@ func turnsOf(entries []transcript.Entry) []transcript.TurnID {
 		turns = append(turns, it.Turn)
 	}
 	return turns
+}
+
+// add counts an item that is retained in a form.
+func (c *ItemCounts) add(f transcript.Form) {
+	switch f {
+	case transcript.FormWhole:
+		c.Whole++
+	case transcript.FormClipped:
+		c.Clipped++
+	case transcript.FormStub:
+		c.Stub++
+	}
 }
 
 func runeTokens(s string) int { return tokensOf(utf8.RuneCountInString(s)) }

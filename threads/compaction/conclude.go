@@ -55,7 +55,9 @@ func (r Record) Conclude(v Verdict, end End) (Record, *transcript.Boundary, *tra
 		r.Writer = nil
 		return r, nil, &transcript.Prune{Epoch: r.Epoch, CompactionID: r.CompactionID, Kept: slices.Clone(c.Prune)}
 	}
-	r.Writer = optional(v.Writer)
+	if r.Writer = optional(v.Writer); c.Writer != "" {
+		r.Writer = &c.Writer // a recovery may have taken a later one
+	}
 	r.Checkpoint = &CheckpointInfo{
 		ItemID: end.Checkpoint, Version: c.Checkpoint.Version, Tokens: end.Scale.Tokens(transcript.Tokens(c.Checkpoint)), Fidelity: c.Fidelity,
 	}

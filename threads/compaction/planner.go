@@ -34,6 +34,7 @@ type node struct {
 	text   string // of the body, as the ruler sees it
 	body   string // the part of text that a clipped form replaces
 	fixed  int    // code points that stay when the text is replaced
+	images int    // they go when the text is replaced
 	tokens int
 	unit   int32
 
@@ -76,6 +77,7 @@ type planner struct {
 	room      int // the same, perhaps raised
 	must      int // tokens of what is retained wherever the cut is
 	limit     int // tokens that the checkpoint may have
+	most      int // a recovery's bound of the whole context, 0 if there is none
 	cut       int
 	stubLimit int // tokens that stubs may have
 	step      int // of prices
@@ -99,6 +101,8 @@ func newPlanner(in Input) (*planner, error) {
 			continue
 		}
 		n := newNode(e)
+		n.tokens += in.Image * n.images
+		n.now = n.asIs()
 		n.open = in.Open[e.Item.ID]
 		p.before += n.tokens
 		p.nodes = append(p.nodes, n)
@@ -150,7 +154,7 @@ func newNode(e *transcript.Entry) node {
 		n.never = true
 	}
 	n.tokens = tokensOf(utf8.RuneCountInString(n.text))
-	n.now = n.asIs()
+	n.images = transcript.Images(e.Item.Body)
 	return n
 }
 

@@ -32,6 +32,9 @@ func (p *planner) reserve() bool {
 		if w := p.in.Window; w > 0 {
 			room = max(p.room, min(room, w*85/100-p.in.Base))
 		}
+		if p.most > 0 {
+			room = min(room, p.most-p.in.Base)
+		}
 		p.room, p.target = room, p.in.Base+room
 	}
 	if p.must+smallest > p.room {
@@ -76,10 +79,14 @@ func (p *planner) clipOpen(limit int) {
 	}
 	for i := range p.nodes {
 		if n := &p.nodes[i]; n.open && n.isOutput() && n.tokens > limit {
-			n.now = n.shape(fit{fitClip, limit * 4 * 2 / 3, limit*4/3 - 40})
+			n.now = n.shape(oversizeFit(limit))
 		}
 	}
 }
+
+// oversizeFit shows at most about limit tokens of what a tool printed, and names the
+// item, so that the rest can be asked for.
+func oversizeFit(limit int) fit { return fit{fitRef, limit * 4 * 2 / 3, max(limit*4/3-80, 0)} }
 
 // isOutput reports whether the node holds what a tool printed.
 func (n *node) isOutput() bool {

@@ -10,7 +10,7 @@ import (
 // A fit is a way to show an item; a shape is what comes out for one item.
 type fit struct {
 	mode       fitMode
-	head, tail int // code points, for fitClip
+	head, tail int // code points, for fitClip and fitRef
 }
 
 type fitMode uint8
@@ -18,6 +18,7 @@ type fitMode uint8
 const (
 	fitWhole fitMode = iota
 	fitClip          // head and tail
+	fitRef           // the same, and the marker names the item
 	fitArgs          // a call: each argument shortened
 	fitBrief         // a call: its main argument and what the new text declares
 	fitStub          // a marker, or the few words that say what it was
@@ -64,6 +65,8 @@ func (n *node) makeShape(f fit) shape {
 	switch f.mode {
 	case fitClip:
 		s.text = n.piece().clip(f.head, f.tail, n.reference())
+	case fitRef:
+		s.text = n.piece().clip(f.head, f.tail, n.item.ID)
 	case fitArgs:
 		s.text = n.shortArgs(f.head)
 	case fitBrief:
@@ -72,7 +75,7 @@ func (n *node) makeShape(f fit) shape {
 		s.form, s.text = transcript.FormStub, n.stub()
 	case fitWhole: // returned above
 	}
-	if n.form == transcript.FormWhole && s.text == n.body {
+	if n.form == transcript.FormWhole && s.text == n.body && n.images == 0 {
 		return n.asIs() // nothing was left out
 	}
 	s.text = strings.ToValidUTF8(s.text, "\uFFFD")

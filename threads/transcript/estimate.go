@@ -2,8 +2,8 @@ package transcript
 
 import "unicode/utf8"
 
-// imageTokens is what one image costs where nobody says more.
-const imageTokens = 1_200
+// ImageTokens is what one image costs where nobody says more.
+const ImageTokens = 1_200
 
 // itemTokens is what the frame of one item costs on the wire.
 const itemTokens = 4
@@ -13,13 +13,14 @@ const itemTokens = 4
 // not for its bytes. It is what the meter scales; records of local compactions use
 // Tokens.
 func Estimate(b Body) int {
-	return itemTokens + EstimateText(Text(b)) + imageTokens*images(b)
+	return itemTokens + EstimateText(Text(b)) + ImageTokens*Images(b)
 }
 
 // EstimateText is Estimate for a text alone.
 func EstimateText(s string) int { return (utf8.RuneCountInString(s) + 3) / 4 }
 
-func images(b Body) int {
+// Images counts the images of a body.
+func Images(b Body) int {
 	parts := []Part(nil)
 	switch b := b.(type) {
 	case UserMessage:
