@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"time"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
@@ -18,7 +17,9 @@ import (
 // A session is the thread's open session with its provider.
 type session struct {
 	adapters.Session
-	base int // tokens of its Base, by transcript.Ruler
+	settings Settings // that it was opened with
+	base     int      // tokens of its Base, by transcript.Ruler
+	bare     int      // of its Base, by transcript.EstimateText
 }
 
 // perform does one effect of a decision that is durable.
@@ -43,6 +44,8 @@ func (a *actor) perform(e effect) {
 		a.stopCompaction(errCancelled)
 	case resumeContext:
 		a.answerBoundary()
+	case tellHooks:
+		a.tellHooks(e)
 	case retire:
 		a.retired = true
 	}
@@ -61,24 +64,26 @@ func (a *actor) begin(in adapters.TurnInput) {
 	a.readTo = len(a.state.Transcript.Items)
 	settings := a.state.Settings
 	in.Approval, in.Sandbox = settings.ApprovalPolicy, settings.Sandbox
-	_, tools := offered(a.state.Tools, a.svc.cfg.Tools)
-	a.work.Go(func() { a.runTurn(ctx, in, settings, &host{a: a, turn: in.Turn, tools: tools}) })
+	box := a.toolbox()
+	a.work.Go(func() { a.runTurn(ctx, in, settings, &host{a: a, turn: in.Turn, tools: box.client, own: box.own}) })
 }
 
 // runTurn is the goroutine of one turn: it drives the session to the turn's end
 // and reports it.
 func (a *actor) runTurn(ctx context.Context, in adapters.TurnInput, settings Settings, h *host) {
 	var end adapters.End
+	var native bool
 	err := guard(func() error {
 		sess, err := a.openSession(ctx, settings)
 		if err != nil {
 			return err
 		}
 		end, err = sess.Run(ctx, in, h)
+		native = sess.Compaction().Native != nil
 		return errors.Join(err, checkUpdates(end.Updates))
 	})
 	failpoint.Hit("turn/returned")
-	done := endTurn{turn: in.Turn, end: end}
+	done := endTurn{turn: in.Turn, end: end, native: native}
 	switch {
 	case err == nil:
 	case ctx.Err() != nil || errors.Is(err, context.Canceled):
@@ -104,8 +109,14 @@ func guard(f func() error) (err error) {
 
 // turnError is how a failure of a session reaches clients.
 func turnError(err error) *transcript.TurnError {
+	if b, ok := errors.AsType[errBudget](err); ok {
+		return &transcript.TurnError{Code: codeBudgetExhausted, Message: b.Error()}
+	}
+	if e, ok := errors.AsType[*adapters.Error](err); ok {
+		return &transcript.TurnError{Code: string(e.Class), Message: e.Message}
+	}
 	if errors.Is(err, adapters.ErrOverflow) {
-		return &transcript.TurnError{Code: "contextWindowExceeded", Message: err.Error()}
+		return &transcript.TurnError{Code: string(adapters.ClassOverflow), Message: err.Error()}
 	}
 	return &transcript.TurnError{Code: string(fault.CodeOf(err)), Message: fault.MessageOf(err)}
 }
@@ -127,8 +138,7 @@ func (a *actor) openSession(ctx context.Context, settings Settings) (*session, e
 		tools []adapters.ToolSpec
 	}
 	v, err := a.send(ctx, message{query: func(a *actor) any {
-		tools, _ := offered(a.state.Tools, a.svc.cfg.Tools)
-		return look{a.session, tools}
+		return look{a.session, a.toolbox().specs}
 	}})
 	if err != nil {
 		return nil, err
@@ -145,7 +155,7 @@ func (a *actor) openSession(ctx context.Context, settings Settings) (*session, e
 	if err != nil {
 		return nil, fmt.Errorf("open session with %s: %w", settings.Provider, err)
 	}
-	sess := &session{opened, baseTokens(opened.Base())}
+	sess := &session{opened, settings, baseTokens(opened.Base()), baseEstimate(opened.Base())}
 	_, err = a.send(ctx, message{query: func(a *actor) any { a.session = sess; return nil }})
 	if err != nil {
 		// The actor may have taken it all the same.
@@ -262,142 +272,4 @@ func (a *actor) abandon() {
 			a.svc.log.Warn("close abandoned session", "thread", a.id, "err", err)
 		}
 	}()
-}
-
-// compactNow starts the run of a compaction whose request is journaled.
-func (a *actor) compactNow(id transcript.CompactionID) {
-	ctx, cancel := context.WithCancelCause(a.ctx)
-	a.compact = &running{compaction: id, cancel: cancel}
-	a.preamble() // as large as it is now
-	run := compactionRun{
-		carried: a.carried.tokens,
-		id:      id, request: a.state.CompactRequests[id], settings: a.state.Settings,
-		covered: len(a.state.Transcript.Items),
-		input: compaction.Input{
-			Entries: append([]transcript.Entry{}, a.state.context...),
-			Open:    a.unread(),
-			Base:    a.base(),
-			Window:  a.window,
-			Facts:   a.facts(),
-		},
-	}
-	a.work.Go(func() { a.runCompaction(ctx, run) })
-}
-
-// unread returns what no compaction may touch in the middle of a turn: what the
-// model has not read yet, the prompt it works on, and calls without a result.
-func (a *actor) unread() map[transcript.ItemID]bool {
-	turn := a.state.activeTurn()
-	if turn == nil || turn.Kind != transcript.TurnUser {
-		return nil
-	}
-	open := map[transcript.ItemID]bool{}
-	for _, it := range a.state.Transcript.Items[a.readTo:] {
-		open[it.ID] = true
-	}
-	for _, call := range a.state.calls {
-		open[call] = true
-	}
-	for _, it := range slices.Backward(a.state.Transcript.Items) {
-		if it.Turn != turn.ID {
-			break
-		}
-		if it.Body.Kind() == transcript.KindUserMessage {
-			open[it.ID] = true
-		}
-	}
-	return open
-}
-
-// facts is what the first request of a new epoch restates.
-func (a *actor) facts() compaction.Facts {
-	s := a.state.Settings
-	f := compaction.Facts{
-		Cwd: s.Cwd, Runtime: s.Provider, Model: s.Model, ApprovalPolicy: s.ApprovalPolicy, Sandbox: s.Sandbox,
-		Plan: a.state.Plan, Checks: a.svc.cfg.Checks, Window: a.window,
-	}
-	if s.Sandbox == "workspace-write" && s.Cwd != "" {
-		f.WritableRoots = []string{s.Cwd}
-	}
-	return f
-}
-
-// A compactionRun is everything that the run of a compaction needs, taken from
-// the state before it starts.
-type compactionRun struct {
-	id       transcript.CompactionID
-	request  CompactRequest
-	settings Settings
-	covered  int
-	carried  int // tokens of the preamble, which is a part of the base
-	input    compaction.Input
-}
-
-// runCompaction is the goroutine of one compaction.
-func (a *actor) runCompaction(ctx context.Context, run compactionRun) {
-	done := endCompaction{id: run.id, covered: run.covered}
-	err := guard(func() error {
-		sess, err := a.openSession(ctx, run.settings)
-		if err != nil && (run.request.Route == compaction.RouteNative || ctx.Err() != nil) {
-			return err
-		}
-		can := unreachable(err)
-		if err == nil {
-			run.input.Base, can = sess.base+run.carried, ability(sess.Compaction())
-		}
-		run.input.Budget = run.request.Budget
-		done.verdict = compaction.Run(ctx, compaction.Job{
-			Route: run.request.Route, Writer: run.request.Writer, Input: run.input, Ability: can,
-			Enter: func(ctx context.Context, p compaction.Phase, r compaction.Route) error {
-				_, err := a.send(ctx, message{cmd: enterPhase{run.id, p, r}})
-				return err
-			},
-			Native: func(ctx context.Context) (compaction.NativeDone, error) {
-				res, err := sess.Compact(ctx, run.id, &host{a: a})
-				return nativeDone(res), err
-			},
-		})
-		return nil
-	})
-	switch {
-	case err == nil:
-	case ctx.Err() != nil:
-		done.verdict = compaction.Verdict{Outcome: compaction.Interrupted, Reason: context.Cause(ctx).Error()}
-	default:
-		a.svc.log.Error("compaction failed", "thread", a.id, "compaction", run.id, "err", err)
-		done.verdict = compaction.Verdict{Outcome: compaction.Failed, Code: string(fault.CodeOf(err)), Reason: fault.MessageOf(err)}
-	}
-	done.verdict = cancelledBy(ctx, done.verdict)
-	failpoint.Hit("compaction/verdict")
-	a.tell(done)
-}
-
-// unreachable is the ability of a session that could not be opened: a local
-// compaction does not need it.
-func unreachable(err error) compaction.Ability {
-	return compaction.Ability{Refusal: &compaction.Refusal{
-		Code: "sessionUnavailable", Reason: "the provider's session could not be opened: " + fault.MessageOf(err), Remedy: adapters.UseLocal,
-	}}
-}
-
-func ability(a adapters.Ability) compaction.Ability {
-	if a.Native != nil {
-		return compaction.Ability{Native: a.Native.Form}
-	}
-	r := compaction.Refusal{Code: "nativeUnsupported", Reason: "the provider has no compaction of its own", Remedy: adapters.UseLocal}
-	if a.Refusal != nil {
-		r = compaction.Refusal(*a.Refusal)
-	}
-	return compaction.Ability{Refusal: &r}
-}
-
-func nativeDone(r adapters.NativeResult) compaction.NativeDone {
-	done := compaction.NativeDone{Info: compaction.NativeInfo{Form: r.Form}}
-	if r.Disclosed != nil {
-		done.Info.Disclosed = &r.Disclosed
-	}
-	if r.Usage != nil {
-		done.Usage = &compaction.Usage{InputTokens: r.Usage.InputTokens, OutputTokens: r.Usage.OutputTokens}
-	}
-	return done
 }

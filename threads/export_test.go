@@ -52,3 +52,14 @@ func AcceptedIn(p Payload) *Accepted { return acceptedIn(p) }
 
 // WithoutKey returns the event as another thread takes it over.
 func WithoutKey(p Payload) Payload { return withoutKey(p) }
+
+// Pieces returns the searchable parts of a text.
+func Pieces(text string) []string { return pieces(text) }
+
+// SetIndexedAtOnce bounds what one search takes into the index, until the returned
+// function is called.
+func SetIndexedAtOnce(n int) func() {
+	was := indexedAtOnce
+	indexedAtOnce = n
+	return func() { indexedAtOnce = was }
+}

@@ -19,6 +19,7 @@ type host struct {
 	a     *actor
 	turn  transcript.TurnID
 	tools map[string]DynamicTool // that clients run, by the names that models know
+	own   map[string]ownTool     // of the server
 }
 
 var _ adapters.Host = (*host)(nil)
@@ -106,6 +107,9 @@ func (h *host) Tool(ctx context.Context, call transcript.Item) (transcript.ToolR
 	if tool, ok := h.tools[body.Name]; ok {
 		return h.callClient(ctx, call, tool)
 	}
+	if tool, ok := h.own[body.Name]; ok {
+		return h.callOwn(ctx, call, body, tool)
+	}
 	result := h.runTool(ctx, call, body)
 	result.CallID = body.CallID
 	if err := ctx.Err(); err != nil {
@@ -141,6 +145,7 @@ func (h *host) runTool(ctx context.Context, item transcript.Item, call transcrip
 func (h *host) toolNames() string {
 	names := slices.Sorted(maps.Keys(h.a.svc.cfg.Tools))
 	names = append(names, slices.Sorted(maps.Keys(h.tools))...)
+	names = append(names, slices.Sorted(maps.Keys(h.own))...)
 	if len(names) == 0 {
 		return "none"
 	}

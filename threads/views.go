@@ -130,6 +130,9 @@ type Provider struct {
 	Name    string // as in the configuration and in Settings.Provider
 	Kind    string // the adapter's name
 	Adapter adapters.Adapter
+	// Tools: its sessions are of models that call tools, and are offered the server's
+	// own, update_plan and recall.
+	Tools bool
 }
 
 // A ProviderInfo is what clients see of a provider. Error says why its models
