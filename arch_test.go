@@ -52,6 +52,8 @@ var law = []row{
 	{"api/jsonrpc", ""},
 	{"adapters", "threads/transcript threads/fault"},
 	{"adapters/adaptertest/clis", ""},
+	{"adapters/adaptertest/upstream", "threads/transcript"},            // plays a model server
+	{"adapters/adaptertest/scripted", "adapters/adaptertest/upstream"}, // the same as a command
 
 	// L2: adapters know the contract and the kit, never threads, api, events or
 	// each other.
@@ -104,7 +106,7 @@ var testOnly = []string{
 }
 
 // suites are packages that exist for tests.
-var suites = []string{"adapters/adaptertest", "adapters/adaptertest/clis", "events/journaltest", "api/codexschema", "api/wiretest", "bench/*"}
+var suites = []string{"adapters/adaptertest", "adapters/adaptertest/clis", "adapters/adaptertest/upstream", "adapters/adaptertest/scripted", "events/journaltest", "api/codexschema", "api/wiretest", "bench/*"}
 
 // pkg is what the checks know of a package: its imports and the names it uses of
 // each.
