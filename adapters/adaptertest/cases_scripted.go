@@ -125,6 +125,7 @@ func invalidBytes() (Script, func(*testing.T, fixture)) {
 func emptyAnswer() (Script, func(*testing.T, fixture)) {
 	return Script{{Say(""), Spend(5, 0), Stop(adapters.StopEnd)}},
 		func(t *testing.T, f fixture) {
+			f.host.WantWarnings = true
 			_, err := f.host.Play(t.Context(), f.session, "say nothing")
 			ok(t, "run", err)
 			if texts := said(f.host.Items()); len(texts) != 0 {
@@ -154,6 +155,7 @@ func usagePerRequest() (Script, func(*testing.T, fixture)) {
 func lengthStop() (Script, func(*testing.T, fixture)) {
 	return Script{{Say("and then the"), Spend(1, 1), Stop(adapters.StopLength)}},
 		func(t *testing.T, f fixture) {
+			f.host.WantWarnings = true
 			end, err := f.host.Play(t.Context(), f.session, "a story")
 			ok(t, "run", err)
 			if end.Stop != adapters.StopLength {

@@ -28,6 +28,11 @@ type Host struct {
 	// session's goroutine, without a lock. After an answer that cancels, the host
 	// interrupts the turn, as the server does.
 	OnAsk func(context.Context, adapters.Question) (adapters.Answer, error)
+	// WantWarnings lets sessions warn. Otherwise a warning is an error: it says that a
+	// request had to be mended, or that an answer is less than it seems.
+	WantWarnings bool
+	// Preamble is what the server adds to the system text of each request.
+	Preamble string
 	// OnUpdate sees every update after it was recorded, before Emit returns.
 	OnUpdate func(adapters.Update)
 	// OnContext is called before a context is built.
@@ -38,22 +43,26 @@ type Host struct {
 
 	r Reporter
 
-	mu      sync.Mutex // guards all below
-	turn    transcript.TurnID
-	running bool
-	native  bool                       // what runs is a compaction
-	parked  bool                       // a turn that waits is left as it is when its run ends
-	goesOn  bool                       // no context was asked for since another run left the turn
-	stop    func()                     // interrupts the turn that runs
-	stopped bool                       // it was: nothing more is given to the session
-	stops   sync.WaitGroup             // calls of stop
-	asked   []adapters.Question        // in order
-	ids     map[transcript.ItemID]bool // handed out; true once used
-	items   []*item
-	byID    map[transcript.ItemID]*item
-	calls   map[transcript.CallID]*item
-	commits [][]adapters.Update
-	usages  []adapters.Usage
+	mu        sync.Mutex // guards all below
+	turn      transcript.TurnID
+	running   bool
+	native    bool                       // what runs is a compaction
+	parked    bool                       // a turn that waits is left as it is when its run ends
+	goesOn    bool                       // no context was asked for since another run left the turn
+	stop      func()                     // interrupts the turn that runs
+	stopped   bool                       // it was: nothing more is given to the session
+	stops     sync.WaitGroup             // calls of stop
+	asked     []adapters.Question        // in order
+	ids       map[transcript.ItemID]bool // handed out; true once used
+	items     []*item
+	byID      map[transcript.ItemID]*item
+	calls     map[transcript.CallID]*item
+	commits   [][]adapters.Update
+	usages    []adapters.Usage
+	warned    []string
+	overflows []adapters.Overflow
+	begin     int               // of items: what is before it was summarised
+	notes     *transcript.Entry // what stands for it
 }
 
 // NewHost returns a Host with an empty thread.
@@ -174,8 +183,11 @@ func (h *Host) Context(ctx context.Context) (adapters.Context, error) {
 		h.checkSettled("a context is asked for")
 	}
 	h.goesOn = false
-	var c adapters.Context
-	for _, it := range h.items {
+	c := adapters.Context{Preamble: h.Preamble}
+	if h.notes != nil {
+		c.Entries = append(c.Entries, *h.notes)
+	}
+	for _, it := range h.items[h.begin:] {
 		c.Entries = append(c.Entries, transcript.Entry{Item: it.soFar(), Form: transcript.FormWhole})
 		c.Tokens += transcript.Tokens(it.soFar().Body)
 	}

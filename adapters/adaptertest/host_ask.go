@@ -103,11 +103,3 @@ func (h *Host) runAsking(ctx context.Context, call transcript.Item) (transcript.
 	}
 	return transcript.ToolResult{Output: transcript.TextParts("ran " + args.Command)}, nil
 }
-
-// Overflowed implements adapters.Host.
-func (h *Host) Overflowed(ctx context.Context, o adapters.Overflow) (adapters.Context, error) {
-	if h.OnOverflow == nil {
-		return adapters.Context{}, &adapters.Error{Class: adapters.ClassOverflow, Message: "the request does not fit", Err: o.Err}
-	}
-	return h.OnOverflow(ctx, o)
-}

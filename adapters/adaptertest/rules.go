@@ -69,6 +69,8 @@ func (h *Host) commit(updates []adapters.Update) {
 			h.complete(u.Item)
 		case adapters.UsageReported:
 			h.usages = append(h.usages, u.Usage)
+		case adapters.Warned:
+			h.warn(u.Message)
 		case adapters.PlanUpdated, adapters.Retrying:
 		default:
 			h.r.Errorf("unknown update %T", u)

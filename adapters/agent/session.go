@@ -20,9 +20,19 @@ type session struct {
 	// out of the context: an undo can bring them back. Owned by Run.
 	callIDs map[transcript.CallID]bool
 
+	over context.Context // done when the session is closed
+	end  context.CancelFunc
+	// aside are the completions beside the turn. None begins once closed is set.
+	aside sync.WaitGroup
+
 	mu sync.Mutex // guards life; never held during a call to Host or Model
 	life
 }
+
+var (
+	_ adapters.Summarizer = (*session)(nil)
+	_ adapters.Counter    = (*session)(nil)
+)
 
 // life is what Steer, Interrupt and Close share with Run.
 type life struct {
@@ -34,7 +44,9 @@ type life struct {
 }
 
 func newSession(m adapters.Model, name string, tools []adapters.ToolSpec) *session {
-	return &session{model: m, name: name, tools: tools, callIDs: map[transcript.CallID]bool{}}
+	s := &session{model: m, name: name, tools: tools, callIDs: map[transcript.CallID]bool{}}
+	s.over, s.end = context.WithCancel(context.Background())
+	return s
 }
 
 // NativeID implements adapters.Session: endpoints have no sessions.
@@ -47,6 +59,17 @@ func (s *session) Base() adapters.Base {
 	return b
 }
 
+// ask is the next request. What the server adds to the base is there anew each time,
+// so that no compaction touches it.
+func (s *session) ask(c adapters.Context) adapters.Request {
+	base := s.Base()
+	if c.Preamble != "" && base.System != "" {
+		base.System += "\n\n"
+	}
+	base.System += c.Preamble
+	return adapters.Request{Model: s.name, Base: base, Entries: c.Entries}
+}
+
 // Run implements adapters.Session.
 func (s *session) Run(ctx context.Context, in adapters.TurnInput, host adapters.Host) (adapters.End, error) {
 	ctx, finish, err := s.begin(ctx)
@@ -54,7 +77,7 @@ func (s *session) Run(ctx context.Context, in adapters.TurnInput, host adapters.
 		return adapters.End{}, err
 	}
 	defer finish()
-	return (&turn{session: s, id: in.Turn, host: host}).run(ctx, in.Continue)
+	return (&turn{session: s, id: in.Turn, host: host, warned: map[string]bool{}}).run(ctx, in.Continue)
 }
 
 // begin opens the session for steers. finish undoes it and releases the context.
@@ -143,6 +166,8 @@ func (s *session) Close() error {
 	}
 	done := s.done
 	s.mu.Unlock()
+	s.end()
+	s.aside.Wait()
 	if done != nil {
 		<-done
 	}

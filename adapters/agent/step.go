@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"unicode/utf8"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
 	"github.com/plimsoll-dev/plimsoll/threads/fault"
@@ -14,19 +15,24 @@ import (
 type step struct {
 	*turn
 	open    *part             // the text item that grows, if any
+	said    bool              // an item of the answer was journaled
 	pending []adapters.Update // go into the next commit
 	calls   []call
 	usage   *adapters.Usage
 	stop    adapters.StopReason
+	full    *adapters.Overflow // the window had no room for the request, or for all of its answer
 }
 
 // request sends one request and turns its answer into items. Afterwards pending
-// holds what still has to be committed, in order.
+// holds what still has to be committed, in order; of a step that is full, all is
+// committed.
 func (st *step) request(ctx context.Context, input adapters.Context) error {
-	req := adapters.Request{Model: st.name, Base: st.Base(), Entries: input.Entries}
-	err := st.stream(ctx, req)
-	if err == nil {
-		err = st.closePart(ctx)
+	err := st.stream(ctx, st.ask(input))
+	full := st.stop == adapters.StopWindow || errors.Is(err, adapters.ErrOverflow)
+	if err == nil || full {
+		if failed := st.closePart(ctx); failed != nil {
+			err, full = failed, false
+		}
 	}
 	if ctx.Err() != nil { // whatever the transport made of it
 		return fmt.Errorf("model request: %w", ctx.Err())
@@ -34,11 +40,44 @@ func (st *step) request(ctx context.Context, input adapters.Context) error {
 	if st.usage != nil {
 		st.pending = append(st.pending, adapters.UsageReported{Usage: *st.usage})
 	}
+	switch {
+	case full:
+		st.full = overflowOf(err, st.said)
+		st.calls = nil // none was emitted; the model makes them again when there is room for their results
+		return st.flush(ctx)
+	case err == nil && st.stop == adapters.StopFilter:
+		err = &adapters.Error{Class: adapters.ClassFiltered, Message: "the provider's content filter cut the answer"}
+	}
 	if err != nil { // what was spent is reported all the same
 		return errors.Join(fmt.Errorf("model request: %w", err), st.flush(ctx))
 	}
+	st.remark()
 	st.admitCalls(input)
 	return nil
+}
+
+// remark warns of an answer that is less than it seems.
+func (st *step) remark() {
+	switch {
+	case len(st.calls) > 0:
+	case st.stop == adapters.StopLength:
+		st.pending = append(st.pending, adapters.Warned{Message: "the answer was cut where the model's output ends; say go on to have the rest"})
+	case !st.spoke:
+		st.pending = append(st.pending, adapters.Warned{Message: "the model ended its turn without saying anything"})
+	}
+}
+
+// overflowOf says what is to be told of a request that did not fit. Once something
+// of an answer was journaled it is the answer that did not.
+func overflowOf(err error, said bool) *adapters.Overflow {
+	o := adapters.Overflow{Length: said || err == nil, Err: err}
+	if e := (*adapters.Error)(nil); errors.As(err, &e) {
+		o.Requested, o.Limit = e.Requested, e.Limit
+	}
+	if err == nil {
+		o.Err = &adapters.Error{Class: adapters.ClassOverflow, Message: "the context window was full before the answer was complete"}
+	}
+	return &o
 }
 
 // flush commits what is pending. It is never sent twice: after an error of the
@@ -62,6 +101,10 @@ func (st *step) stream(ctx context.Context, req adapters.Request) error {
 			err = st.text(ctx, transcript.KindReasoning, c.Text)
 		case adapters.CallChunk:
 			st.calls = append(st.calls, call{ToolCall: c.Call})
+		case adapters.Repaired:
+			st.repaired(c)
+		case adapters.Retried:
+			err = st.flush(ctx, adapters.Retrying{Message: c.Message})
 		case adapters.UsageChunk:
 			st.usage = &c.Usage
 		case adapters.Done:
@@ -71,6 +114,9 @@ func (st *step) stream(ctx context.Context, req adapters.Request) error {
 		}
 		if err != nil {
 			return err
+		}
+		if st.stop != "" { // it was cut here
+			return nil
 		}
 	}
 	if err := ctx.Err(); err != nil {
@@ -89,6 +135,16 @@ func (st *step) done(d adapters.Done) error {
 	return nil
 }
 
+// repaired warns that a request had to be mended, once per rule in a turn. The
+// warning shares the next commit.
+func (st *step) repaired(r adapters.Repaired) {
+	if st.warned[r.Rule] {
+		return
+	}
+	st.warned[r.Rule] = true
+	st.pending = append(st.pending, adapters.Warned{Message: "the request was mended before it was sent: " + r.Rule + ": " + r.Text})
+}
+
 // text adds text to the open item of a kind, after closing one of another kind.
 func (st *step) text(ctx context.Context, kind transcript.Kind, text string) error {
 	if text == "" {
@@ -105,6 +161,10 @@ func (st *step) text(ctx context.Context, kind transcript.Kind, text string) err
 	return st.write(ctx, st.open.whole(text))
 }
 
+// maxText is what one item of text may hold, in bytes (adapters.TextDelta). An
+// answer is cut there.
+const maxText = 4 << 20
+
 // write sends text of the open item. The item is started with its first text, so
 // that an answer without any leaves no empty item behind; the completion of the
 // item before shares that commit.
@@ -113,7 +173,18 @@ func (st *step) write(ctx context.Context, text string) error {
 		return nil
 	}
 	p := st.open
+	if room := maxText - p.text.Len(); len(text) > room {
+		for room > 0 && !utf8.RuneStart(text[room]) {
+			room--
+		}
+		text, st.stop = text[:room], adapters.StopLength
+		if text == "" {
+			return nil
+		}
+	}
 	if p.id == "" {
+		st.said = true
+		st.spoke = st.spoke || p.kind == transcript.KindAgentMessage
 		p.id = st.host.NewItemID()
 		started := transcript.Item{ID: p.id, Turn: st.id, Body: p.body("")}
 		if err := st.flush(ctx, adapters.ItemStarted{Item: started}); err != nil {
@@ -137,6 +208,9 @@ func (st *step) closePart(ctx context.Context) error {
 		return err
 	}
 	st.open = nil
+	if p.id == "" { // nothing of it was ever sent
+		return nil
+	}
 	completed := transcript.Item{ID: p.id, Turn: st.id, Body: p.body(p.text.String())}
 	st.pending = append(st.pending, adapters.ItemCompleted{Item: completed})
 	return nil

@@ -14,6 +14,9 @@ import (
 // maxParallelTools bounds the calls of one step that run at the same time.
 const maxParallelTools = 8
 
+// maxCalls bounds the calls of one answer that are run.
+const maxCalls = 128
+
 // maxQuoted is how much of unusable arguments the model is shown, in bytes.
 const maxQuoted = 2000
 
@@ -47,7 +50,10 @@ func (st *step) admitCalls(input adapters.Context) {
 		}
 		st.callIDs[c.CallID] = true
 		c.Arguments, c.problem = admitArguments(c.Arguments)
-		if c.Name == "" {
+		switch {
+		case i >= maxCalls:
+			c.problem = fmt.Sprintf("only the first %d calls of one answer are run; make this one again", maxCalls)
+		case c.Name == "":
 			c.problem = "the call names no tool"
 		}
 	}

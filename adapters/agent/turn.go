@@ -17,8 +17,11 @@ const MaxSteps = 250
 // turn is the run of one turn; only the goroutine of Run uses it.
 type turn struct {
 	*session
-	id   transcript.TurnID
-	host adapters.Host
+	id     transcript.TurnID
+	host   adapters.Host
+	warned map[string]bool // rules of which a warning was given
+	spoke  bool            // the model said something to the user
+	full   bool            // the last request did not fit, or its answer did not
 }
 
 // run performs steps until the model is done and no steer is waiting.
@@ -31,27 +34,59 @@ func (t *turn) run(ctx context.Context, goOn bool) (adapters.End, error) {
 		return adapters.End{}, err
 	}
 	for range MaxSteps {
-		st := &step{turn: t}
-		if err := st.request(ctx, input); err != nil {
+		next, end, err := t.step(ctx, input)
+		if err != nil {
 			return adapters.End{}, err
 		}
-		end := adapters.End{Updates: st.pending, Stop: st.stop}
-		if len(st.calls) > 0 {
-			if err := st.runTools(ctx); err != nil {
-				return adapters.End{}, err
-			}
-			if input, err = t.boundary(ctx); err != nil {
-				return adapters.End{}, err
-			}
-			continue
-		}
-		next, more, err := t.afterAnswer(ctx, &end, input)
-		if err != nil || !more {
-			return end, err
+		if end != nil {
+			return *end, nil
 		}
 		input = next
 	}
 	return adapters.End{}, fault.New(fault.TooLarge, "the turn made %d model requests, which is the limit, and still asks for tools", MaxSteps)
+}
+
+// step makes one request and does what its answer asks for. It returns the input of
+// the next request, or how the turn ended.
+func (t *turn) step(ctx context.Context, input adapters.Context) (next adapters.Context, end *adapters.End, err error) {
+	st := &step{turn: t}
+	if err := st.request(ctx, input); err != nil {
+		return next, nil, err
+	}
+	if st.full != nil {
+		next, err = t.makeRoom(ctx, *st.full)
+		return next, nil, err
+	}
+	t.full = false
+	if len(st.calls) > 0 {
+		if err := st.runTools(ctx); err != nil {
+			return next, nil, err
+		}
+		next, err = t.boundary(ctx)
+		return next, nil, err
+	}
+	end = &adapters.End{Updates: st.pending, Stop: st.stop}
+	next, more, err := t.afterAnswer(ctx, end, input)
+	if err != nil || more {
+		return next, nil, err
+	}
+	return next, end, nil
+}
+
+// makeRoom has the context compacted after a request that did not fit. A request
+// that did not fit although room was made for it ends the turn: another compaction
+// would not help either.
+func (t *turn) makeRoom(ctx context.Context, o adapters.Overflow) (adapters.Context, error) {
+	if t.full {
+		return adapters.Context{}, fmt.Errorf("model request, after a compaction: %w", o.Err)
+	}
+	t.full = true
+	t.forgetSteers()
+	input, err := t.host.Overflowed(ctx, o)
+	if err != nil {
+		return input, fmt.Errorf("make room for a request: %w", err)
+	}
+	return input, nil
 }
 
 // boundary asks for the next request's input.

@@ -40,6 +40,8 @@ func New() adapters.Model { return model{} }
 
 type model struct{}
 
+var _ adapters.Unwriting = model{}
+
 // Models implements adapters.Model.
 func (model) Models(context.Context) ([]adapters.ModelInfo, error) {
 	return []adapters.ModelInfo{{ID: ID, DisplayName: "Offline (quotes its context)", ContextWindow: Window, MaxOutput: MaxOutput}}, nil
@@ -60,6 +62,15 @@ func (model) Compaction() adapters.Ability {
 		Reason: "the offline model has no compaction of its own",
 		Remedy: adapters.UseLocal,
 	}}
+}
+
+// Unfit implements adapters.Unwriting.
+func (model) Unfit() *adapters.Refusal {
+	return &adapters.Refusal{
+		Code:   "writerUnfit",
+		Reason: "the offline model quotes and writes nothing of its own",
+		Remedy: "use the writer extractive, or name a model of another provider for the writer",
+	}
 }
 
 // Stream implements adapters.Model. There is one model, so the name in the

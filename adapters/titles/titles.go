@@ -37,6 +37,8 @@ func New() adapters.Model { return model{} }
 
 type model struct{}
 
+var _ adapters.Unwriting = model{}
+
 // Models implements adapters.Model.
 func (model) Models(context.Context) ([]adapters.ModelInfo, error) {
 	return []adapters.ModelInfo{{ID: ID, DisplayName: "Titles (the beginning of the text)", ContextWindow: 1_000_000, MaxOutput: 100}}, nil
@@ -53,6 +55,13 @@ func (model) Compaction() adapters.Ability {
 	return adapters.Ability{Refusal: &adapters.Refusal{
 		Code: "nativeUnsupported", Reason: "a thread that finds a title is never long", Remedy: "leave it as it is",
 	}}
+}
+
+// Unfit implements adapters.Unwriting.
+func (model) Unfit() *adapters.Refusal {
+	return &adapters.Refusal{
+		Code: "writerUnfit", Reason: "it only finds titles", Remedy: "use the writer extractive, or name a model of another provider for the writer",
+	}
 }
 
 // Stream implements adapters.Model. The answer is {"title": …}.
