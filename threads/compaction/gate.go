@@ -7,8 +7,9 @@ type Gate struct {
 	// three open the breaker.
 	Failures int    `json:"failures,omitempty"`
 	Shut     Shut   `json:"shut,omitempty"`
-	At       int    `json:"at,omitempty"`  // tokens used when it was shut
-	Key      string `json:"key,omitempty"` // of the model and the policy that it was shut for
+	At       int    `json:"at,omitempty"`   // tokens used when it was shut
+	Base     int    `json:"base,omitempty"` // of these, what no compaction could shrink
+	Key      string `json:"key,omitempty"`  // of the model and the policy that it was shut for
 }
 
 // Shut is why a gate lets nothing through.
@@ -16,9 +17,9 @@ type Shut string
 
 // The reasons.
 const (
-	ShutFailed   Shut = "failed"   // until the context is below the line of Rearm
-	ShutNoGain   Shut = "noGain"   // until it has grown
-	ShutOverhead Shut = "overhead" // until the base is smaller
+	ShutFailed   Shut = "failed"   // until the context is clearly smaller, such as below Rearm
+	ShutNoGain   Shut = "noGain"   // the same, or until it has grown
+	ShutOverhead Shut = "overhead" // until the base is smaller, and below Fire
 )
 
 // BreakerOpen reports whether automatic compactions have stopped. A manual one that
@@ -36,16 +37,28 @@ func (g Gate) Ended(o Outcome, code, key string, l Load) Gate {
 		return Gate{Key: key}
 	case Failed, Uncertain:
 		g.Failures++
-		g.Shut, g.At = ShutFailed, l.Used
+		return g.shut(ShutFailed, l)
 	case Unchanged:
-		g.Shut, g.At = ShutNoGain, l.Used
 		if code == CodeOverheadExceedsBudget {
-			g.Shut = ShutOverhead
+			return g.shut(ShutOverhead, l)
 		}
 	case Refused, Denied, Cancelled, Interrupted:
-		g.Shut, g.At = ShutNoGain, l.Used
 	}
+	return g.shut(ShutNoGain, l)
+}
+
+func (g Gate) shut(s Shut, l Load) Gate {
+	g.Shut, g.At, g.Base = s, l.Used, l.Base
 	return g
+}
+
+// Relieved is the gate after an automatic compaction that completed, given what is
+// left: a context that is still over the line has to grow first.
+func (g Gate) Relieved(p Policy, l Load) Gate {
+	if l.Used < p.Fire(l) {
+		return g
+	}
+	return g.shut(ShutNoGain, l)
 }
 
 // EndedManually is the gate after a manual compaction: only a success changes it.
@@ -59,8 +72,8 @@ func (g Gate) EndedManually(o Outcome) Gate {
 // Undone is the gate after an undo: what the user wanted back is not taken away
 // again before the context has grown.
 func (g Gate) Undone(key string, l Load) Gate {
-	g.Shut, g.At, g.Key = ShutNoGain, l.Used, key
-	return g
+	g.Key = key
+	return g.shut(ShutNoGain, l)
 }
 
 // Measured is the gate at a new size of the context. Another model or policy arms
@@ -69,17 +82,20 @@ func (g Gate) Measured(p Policy, l Load, key string) Gate {
 	if g.Key != key && (g.Shut != "" || g.Failures > 0) {
 		return Gate{Key: key}
 	}
+	smaller := l.Used < p.below(l, min(p.Fire(l), g.At)) // also of what was shut below the line
+	grown := l.Used >= g.At+p.growth(l)
 	open := false
 	switch g.Shut {
 	case ShutFailed:
-		open = l.Used < p.Rearm(l)
+		open = smaller
 	case ShutNoGain:
-		open = l.Used < p.Rearm(l) || l.Used >= g.At+p.growth(l)
+		open = smaller || grown
 	case ShutOverhead:
-		open = l.Base < p.Fire(l)
+		// What must stay can also be too large for a base that is below the line.
+		open = l.Base < p.Fire(l) && (l.Base < g.Base || g.Base < p.Fire(l) && (smaller || grown))
 	}
 	if open {
-		g.Shut, g.At = "", 0
+		g.Shut, g.At, g.Base = "", 0, 0
 	}
 	return g
 }

@@ -59,11 +59,14 @@ type Load struct {
 	Used, Base, Window, MaxOutput int
 }
 
-// window is what shares are taken of.
+// window is what shares are taken of. An absolute limit stands also where the window
+// is unknown.
 func (p Policy) window(l Load) int {
 	switch {
 	case l.Window > 0:
 		return l.Window
+	case p.Preset == PresetCodex && p.Limit > 0:
+		return p.Limit
 	case p.Cap > 0:
 		return p.Cap
 	}
@@ -71,7 +74,8 @@ func (p Policy) window(l Load) int {
 }
 
 // Fire is the line: a context of this size is due. While the window is unknown it
-// is the cap, whatever the preset.
+// is the cap, or the absolute limit of the preset codex. It is between half of the
+// window and the window, whatever is configured.
 func (p Policy) Fire(l Load) int {
 	w := p.window(l)
 	if l.Window <= 0 {
@@ -88,7 +92,7 @@ func (p Policy) Fire(l Load) int {
 	case PresetPlimsoll, "":
 		line = min(line, w-min(l.MaxOutput, w/maxReserveShare))
 	}
-	return max(min(line, w), w/2) // whatever is configured, half of a window is usable
+	return max(min(line, w), (w+1)/2)
 }
 
 func orElse(v, other int) int {
@@ -100,8 +104,12 @@ func orElse(v, other int) int {
 
 // Rearm is the size below which a thread whose compaction failed is due again once
 // it reaches Fire: 70 % of the window where the base is small.
-func (p Policy) Rearm(l Load) int {
-	return l.Base + int(rearmShare/fireShare*float64(p.Fire(l)-l.Base))
+func (p Policy) Rearm(l Load) int { return p.below(l, p.Fire(l)) }
+
+// below is to a size what Rearm is to Fire: clearly smaller, as far as the base
+// leaves that open.
+func (p Policy) below(l Load, size int) int {
+	return min(l.Base+int(rearmShare/fireShare*float64(size-l.Base)), size)
 }
 
 // MinGain is what a compaction must save to count as one.
@@ -111,7 +119,7 @@ func (p Policy) MinGain(l Load) int {
 }
 
 // growth is how much a context must grow before what gained nothing is tried again.
-func (p Policy) growth(l Load) int { return p.window(l) / growthShare }
+func (p Policy) growth(l Load) int { return max(p.window(l)/growthShare, 1) }
 
 // A Move is what an automatic trigger does.
 type Move string
@@ -133,7 +141,7 @@ func (p Policy) JudgeIdle(l Load, g Gate) Move {
 	if p.Idle <= 0 {
 		return MoveNone
 	}
-	return p.judge(l, g, min(int(IdleShare*float64(p.window(l))), p.Fire(l)))
+	return p.judge(l, g, min(max(int(IdleShare*float64(p.window(l))), 1), p.Fire(l)))
 }
 
 func (p Policy) judge(l Load, g Gate, line int) Move {
