@@ -28,7 +28,7 @@ type Meter struct {
 	Answering bool `json:"answering,omitempty"`
 	// Ratio is counted tokens per estimated one; 0 until there was a report.
 	Ratio float64 `json:"ratio,omitempty"`
-	Model string  `json:"model,omitempty"` // that Ratio was measured with
+	Model string  `json:"model,omitempty"` // that counted
 }
 
 // Bounds of the ratio, and how fast it follows.
@@ -44,15 +44,18 @@ func (m *Meter) Report(model string, input, output, estimated int) {
 	if input <= 0 {
 		return
 	}
-	m.Reported, m.Since, m.Answering = input+output, 0, true
+	m.Reported, m.Since, m.Answering = input+max(output, 0), 0, true
+	if m.Model != model {
+		m.Model, m.Ratio = model, 0
+	}
 	if estimated <= 0 {
 		return
 	}
 	r := min(max(float64(input)/float64(estimated), ratioMin), ratioMax)
-	if m.Model == model && m.Ratio > 0 {
+	if m.Ratio > 0 {
 		r = m.Ratio + ratioShare*(r-m.Ratio)
 	}
-	m.Ratio, m.Model = r, model
+	m.Ratio = r
 }
 
 // Add takes in an item that was added to the context.
@@ -81,6 +84,7 @@ func (m *Meter) Forget() { m.Reported, m.Since, m.Answering = 0, 0, false }
 // source. Nothing of it is counted twice.
 func (m *Meter) Tokens(model string, all int) (tokens int, source string) {
 	switch {
+	case m.Reported > 0 && m.Model != model: // another model counts otherwise
 	case m.Reported > 0 && m.Since == 0:
 		return m.Reported, SourceProvider
 	case m.Reported > 0:
