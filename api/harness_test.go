@@ -326,7 +326,10 @@ type puppet struct {
 func newPuppet() *puppet { return &puppet{chunks: make(chan adapters.Chunk)} }
 
 func (p *puppet) Models(context.Context) ([]adapters.ModelInfo, error) {
-	return []adapters.ModelInfo{{ID: "puppet-1", DisplayName: "Puppet", ContextWindow: 100_000, MaxOutput: 1000}}, nil
+	return []adapters.ModelInfo{{
+		ID: "puppet-1", DisplayName: "Puppet", ContextWindow: 100_000, MaxOutput: 1000, WindowSource: "config",
+		Price: &adapters.Price{Input: 2, CachedInput: 0.2, Output: 8},
+	}}, nil
 }
 
 func (p *puppet) Base() adapters.Base {

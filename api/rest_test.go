@@ -226,8 +226,15 @@ func TestARefusedCompactionIsAProblemWithItsRecord(t *testing.T) {
 func TestProvidersAreListed(t *testing.T) {
 	d := open(t)
 	r := call[ProviderListResult](d, 200, "GET", "/v1/providers", "")
-	if len(r.Data) != 2 || !r.Data[0].IsDefault || r.Data[0].Name != "offline" || *r.Data[1].Models[0].ContextWindow != 100_000 {
-		t.Errorf("providers: %s", mustEncode(t, r))
+	if len(r.Data) != 2 || !r.Data[0].IsDefault || r.Data[0].Name != "offline" {
+		t.Fatalf("providers: %s", mustEncode(t, r))
+	}
+	want := Model{
+		ID: "puppet-1", DisplayName: "Puppet", ContextWindow: new(100_000), WindowSource: new("config"), MaxOutput: new(1000),
+		Price: &Price{Input: 2, CachedInput: 0.2, Output: 8},
+	}
+	if diff := cmp.Diff(want, r.Data[1].Models[0]); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 

@@ -274,8 +274,20 @@ type Model struct {
 	DisplayName string `json:"displayName"`
 	// ContextWindow is in tokens; null if unknown.
 	ContextWindow *int `json:"contextWindow"`
+	// WindowSource says who told the window: config, server or builtin; null if it is
+	// unknown.
+	WindowSource *string `json:"windowSource"`
 	// MaxOutput is in tokens; null if unknown.
 	MaxOutput *int `json:"maxOutput"`
+	// Price is null if unknown.
+	Price *Price `json:"price"`
+}
+
+// Price is what a model costs, in US dollars per million tokens.
+type Price struct {
+	Input       float64 `json:"input"`
+	CachedInput float64 `json:"cachedInput"`
+	Output      float64 `json:"output"`
 }
 
 // ImportParams says what the imported thread continues with.

@@ -102,7 +102,10 @@ func wireProvider(p threads.ProviderInfo) Provider {
 }
 
 func wireModel(m adapters.ModelInfo) Model {
-	return Model{ID: m.ID, DisplayName: m.DisplayName, ContextWindow: positive(m.ContextWindow), MaxOutput: positive(m.MaxOutput)}
+	return Model{
+		ID: m.ID, DisplayName: m.DisplayName, ContextWindow: positive(m.ContextWindow), WindowSource: nullable(m.WindowSource),
+		MaxOutput: positive(m.MaxOutput), Price: (*Price)(m.Price),
+	}
 }
 
 // wireContext maps a context without its entries.
