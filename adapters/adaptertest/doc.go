@@ -9,6 +9,11 @@
 // completion, failure, cancel. Model plays a script without any wire; it serves the tests of
 // packages above the adapters as well.
 //
+// RunModel adds the cases of models, which look at the requests as well: what
+// happens when one does not fit, the preamble, and completions beside the turn. A
+// test of a wire calls it once, with a player that plays each script on that wire
+// and records the bodies.
+//
 // Host is the other half: an in-memory implementation of adapters.Host that keeps
 // the transcript and reports each broken rule as a test error:
 //
@@ -21,6 +26,9 @@
 //   - checkpoints and the marks of compactions are the server's to make;
 //   - a question names what it asks, and is about a command or a file change that
 //     is open, or that it opens, or about a call that waits;
+//   - a session warns of nothing: a request that had to be mended is a fault, unless
+//     the case is about that;
+//   - an overflow is reported with the provider's error, when no call waits;
 //   - a native compaction asks for no context, runs no tool and asks nothing;
 //   - after Run or Compact has returned the host is left alone.
 //

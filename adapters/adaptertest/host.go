@@ -35,6 +35,8 @@ type Host struct {
 	Preamble string
 	// OnUpdate sees every update after it was recorded, before Emit returns.
 	OnUpdate func(adapters.Update)
+	// Edit changes each context before the session gets it.
+	Edit func(*adapters.Context)
 	// OnContext is called before a context is built.
 	OnContext func()
 	// OnOverflow answers Overflowed; without it a turn that overflows fails. It is
@@ -190,6 +192,9 @@ func (h *Host) Context(ctx context.Context) (adapters.Context, error) {
 	for _, it := range h.items[h.begin:] {
 		c.Entries = append(c.Entries, transcript.Entry{Item: it.soFar(), Form: transcript.FormWhole})
 		c.Tokens += transcript.Tokens(it.soFar().Body)
+	}
+	if h.Edit != nil {
+		h.Edit(&c)
 	}
 	return c, nil
 }

@@ -44,6 +44,15 @@ func (m *Model) Requests() []adapters.Request {
 	return slices.Clone(m.requests)
 }
 
+// Bodies returns the requests so far as JSON.
+func (m *Model) Bodies() []string {
+	var out []string
+	for _, req := range m.Requests() {
+		out = append(out, body(req))
+	}
+	return out
+}
+
 // Models implements adapters.Model.
 func (m *Model) Models(context.Context) ([]adapters.ModelInfo, error) { return m.Infos, nil }
 

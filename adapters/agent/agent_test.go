@@ -17,8 +17,9 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	adaptertest.RunScripted(t, func(t *testing.T, s adaptertest.Script) adapters.Adapter {
-		return agent.New(adaptertest.NewModel(t, s))
+	adaptertest.RunModel(t, func(t *testing.T, s adaptertest.Script) adaptertest.Provider {
+		m := adaptertest.NewModel(t, s)
+		return adaptertest.Provider{Adapter: agent.New(m), Bodies: m.Bodies}
 	})
 }
 

@@ -67,7 +67,13 @@ func (s *session) ask(c adapters.Context) adapters.Request {
 		base.System += "\n\n"
 	}
 	base.System += c.Preamble
-	return adapters.Request{Model: s.name, Base: base, Entries: c.Entries}
+	return adapters.Request{Model: s.name, Base: base, Entries: slices.DeleteFunc(slices.Clone(c.Entries), stubbed)}
+}
+
+// stubbed reports whether an entry says only that the model once thought. It is sent
+// to nobody: no wire takes reasoning that is not whole.
+func stubbed(e transcript.Entry) bool {
+	return e.Form == transcript.FormStub && e.Item.Body.Kind() == transcript.KindReasoning
 }
 
 // Run implements adapters.Session.
