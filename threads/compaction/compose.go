@@ -147,7 +147,7 @@ func (p *planner) unchanged(code string) *Composed {
 // compose plans, writes and verifies. It returns nil if the result cannot be made
 // to fit.
 func (p *planner) compose() (*Composed, error) {
-	reanchor := p.reanchor(min(reanchorMax, p.room/20, max(p.room-p.must, 0)/4))
+	reanchor := p.reanchor(p.reanchorLimit())
 	room := p.room - runeTokens(reanchor)
 	l, text := p.draft(room)
 	if l == nil {
@@ -160,6 +160,11 @@ func (p *planner) compose() (*Composed, error) {
 	}
 	p.promote(left)
 	return p.result(l, text, reanchor, fidelity)
+}
+
+// reanchorLimit is how many tokens the snapshot may have.
+func (p *planner) reanchorLimit() int {
+	return min(reanchorMax, p.room/20, max(p.room-p.must, 0)/4)
 }
 
 // result puts together what was planned and written.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/plimsoll-dev/plimsoll/threads/failpoint"
 	"github.com/plimsoll-dev/plimsoll/threads/fault"
@@ -37,6 +39,9 @@ type Job struct {
 	// the writer. NoModel says why there is none.
 	Models  []ModelWriter
 	NoModel *Refusal
+	// Wait pauses before a request that failed for a while is made again. Nil: it is
+	// not made again.
+	Wait func(ctx context.Context, d time.Duration) error
 	// Instructions are the user's, for the model writer's prompt and nothing else.
 	Instructions string
 	// PreHooks asks those who may deny the compaction (a fault.Denied). What they say
@@ -90,22 +95,24 @@ const (
 
 // A runner is one Run.
 type runner struct {
-	job Job
-	v   Verdict
+	job   Job
+	v     Verdict
+	wish  string // of the user and the hooks, for the notes
+	quote *attempted
 }
 
 // Run takes one compaction from requested to committing, or to its end, and says
 // how it ended. It returns in phase committing if the outcome is completed: the
 // thread then commits. Run never panics because of a writer, starts no goroutine,
-// and returns soon after ctx is done; its outcome is then interrupted.
+// and returns soon after ctx is done; its outcome is then interrupted. The verdict
+// has the usage of the models that were asked, whatever the outcome.
 func Run(ctx context.Context, job Job) Verdict {
-	r := &runner{job: job}
+	r := &runner{job: job, wish: job.Instructions}
 	r.v.Skipped, r.v.Warnings = []Skip{}, []string{}
-	if r.refused() || !r.enter(ctx, PhaseHooking) || !r.enter(ctx, PhaseRunning) {
+	if r.refused() || !r.enter(ctx, PhaseHooking) || !r.hooks(ctx) || !r.enter(ctx, PhaseRunning) {
 		return r.v
 	}
-	if r.v.Route == RouteNative {
-		r.native(ctx)
+	if r.v.Route == RouteNative && r.native(ctx) {
 		return r.v
 	}
 	r.local(ctx)
@@ -130,7 +137,7 @@ func (r *runner) refused() bool {
 		r.v.Outcome, r.v.Code, r.v.Reason, r.v.Remedy = Refused, why.Code, why.Reason, why.Remedy
 		return true
 	default:
-		r.v.Skipped = append(r.v.Skipped, Skip{Link: string(RouteNative), Code: why.Code, Reason: why.Reason})
+		r.skip(string(RouteNative), why.Code, why.Reason)
 	}
 	return false
 }
@@ -169,8 +176,30 @@ func (r *runner) fail(err error) {
 	r.v.Outcome, r.v.Code, r.v.Reason = Failed, string(fault.CodeOf(err)), fault.MessageOf(err)
 }
 
-// native waits for the provider's own compaction.
-func (r *runner) native(ctx context.Context) {
+// hooks asks those who may deny. It reports false if the run has ended. Nobody is
+// asked about a compaction that will do nothing.
+func (r *runner) hooks(ctx context.Context) bool {
+	if r.job.PreHooks == nil || r.v.Route == RouteLocal && r.overhead() {
+		return true
+	}
+	more, warnings, err := r.job.PreHooks(ctx)
+	r.v.Warnings = append(r.v.Warnings, warnings...)
+	r.wish = strings.TrimSpace(headOf(r.wish, maxWish) + "\n\n" + more)
+	switch {
+	case r.interrupted(ctx):
+	case err == nil:
+		return true
+	case fault.CodeOf(err) == fault.Denied:
+		r.v.Outcome, r.v.Code, r.v.Reason = Denied, string(fault.Denied), fault.MessageOf(err)
+	default:
+		r.fail(err)
+	}
+	return false
+}
+
+// native waits for the provider's own compaction. It reports false if that failed
+// and the turn cannot go on without a smaller context: the chain then goes on.
+func (r *runner) native(ctx context.Context) bool {
 	done, err := r.job.Native(ctx)
 	switch {
 	case err == nil:
@@ -178,36 +207,18 @@ func (r *runner) native(ctx context.Context) {
 			r.v.Outcome, r.v.Native = Completed, &done
 		}
 	case r.interrupted(ctx):
+	case r.job.Trigger.Recovers() && r.job.Route != RouteNative:
+		r.skip(string(RouteNative), string(fault.CodeOf(err)), fault.MessageOf(err))
+		r.v.Route = RouteLocal
+		return false
 	default:
 		r.fail(err)
 	}
+	return true
 }
 
-// local tries the writers in order. A link that fails is skipped with its reason.
-func (r *runner) local(ctx context.Context) {
-	for _, w := range chain(r.job.Writer) {
-		if r.interrupted(ctx) {
-			return
-		}
-		in := r.job.Input
-		in.Writer = w
-		c, code, err := attempt(in)
-		if err != nil {
-			r.v.Skipped = append(r.v.Skipped, Skip{Link: "checkpoint(" + string(w) + ")", Code: code, Reason: err.Error()})
-			continue
-		}
-		r.v.Writer = w
-		if c.Outcome == Unchanged {
-			r.unchanged(ctx, in, c)
-			return
-		}
-		if r.enter(ctx, PhaseCommitting) {
-			r.v.Outcome, r.v.Composed = Completed, c
-		}
-		return
-	}
-	last := r.v.Skipped[len(r.v.Skipped)-1]
-	r.v.Outcome, r.v.Code, r.v.Reason = Failed, last.Code, last.Reason
+func (r *runner) skip(link, code, reason string) {
+	r.v.Skipped = append(r.v.Skipped, Skip{Link: link, Code: code, Reason: reason})
 }
 
 // unchanged ends the run and says why nothing was done, and what would help.
@@ -223,9 +234,15 @@ func (r *runner) unchanged(ctx context.Context, in Input, c *Composed) {
 		}
 	case CodeNoGain:
 		r.v.Reason = fmt.Sprintf("a compacted context would be no smaller than the %d tokens that there are", c.Before)
+		if r.job.Auto != nil {
+			r.v.Reason = fmt.Sprintf("a compacted context would not be smaller than the %d tokens that there are by %d", c.Before, r.job.Auto.MinGain)
+		}
 		r.v.Remedy = "compact again when the thread is longer"
 	default:
 		r.v.Reason = fmt.Sprintf("what must survive, with a checkpoint, does not fit into the target of %d tokens", c.Target)
+		if r.overhead() {
+			r.v.Reason = fmt.Sprintf("instructions and tools alone take %d tokens, and a compaction is due at %d", in.Base, r.job.Auto.Fire)
+		}
 		r.v.Remedy = r.overheadRemedy(ctx, in, c)
 		if r.interrupted(ctx) {
 			r.v.Code, r.v.Remedy, r.v.Composed = "", "", nil
@@ -235,19 +252,27 @@ func (r *runner) unchanged(ctx context.Context, in Input, c *Composed) {
 
 // overheadRemedy names the smallest budget that works for the input.
 func (r *runner) overheadRemedy(ctx context.Context, in Input, c *Composed) string {
+	if in.Base*2 > c.Before && r.overhead() {
+		return r.smallerBase(in)
+	}
 	if n := smallestBudget(ctx, in, c); n > 0 {
 		return fmt.Sprintf("ask for a budget of %d tokens or more", n)
 	}
 	if in.Base*2 > c.Before {
-		return fmt.Sprintf("make the instructions and tools smaller, which alone take %d tokens, or start a new thread", in.Base)
+		return r.smallerBase(in)
 	}
 	return fmt.Sprintf("start a new thread: no budget below the %d tokens that the context has works", c.Before)
+}
+
+func (r *runner) smallerBase(in Input) string {
+	return fmt.Sprintf("make the instructions and tools smaller, which alone take %d tokens, or start a new thread", in.Base)
 }
 
 // smallestBudget finds, by bisection, the smallest budget over the target of c
 // with which the input can be compacted. It returns 0 if there is none, and when
 // ctx is done.
 func smallestBudget(ctx context.Context, in Input, c *Composed) int {
+	in.PruneTo, in.Recover = 0, false
 	works := func(budget int) bool {
 		in.Budget = budget
 		c, code, err := attempt(in)
@@ -273,14 +298,6 @@ func smallestBudget(ctx context.Context, in Input, c *Composed) int {
 		return 0
 	}
 	return high
-}
-
-// chain lists the writers from the one asked for on.
-func chain(w Writer) []Writer {
-	if w == WriterFixed {
-		return []Writer{WriterFixed}
-	}
-	return []Writer{WriterExtractive, WriterFixed}
 }
 
 // compose is what a link runs; tests replace it to make links fail.

@@ -55,24 +55,30 @@ func (p *planner) notesSection() string {
 	if p.in.notes == "" {
 		return ""
 	}
+	return p.notesHead() + p.in.notes + "\n"
+}
+
+// notesHead stands over the notes.
+func (p *planner) notesHead() string {
 	s := "\n## Notes of a model, checked against the items they stand for\n"
 	if tools := p.toolCounts(); tools != "" {
 		s += "Tools called: " + tools + ".\n"
 	}
-	return s + p.in.notes + "\n"
+	return s
 }
 
 // maxToolKinds bounds the list of tools.
 const maxToolKinds = 10
 
-// toolCounts lists the tools that the summarised items called, the most used first.
+// toolCounts lists the tools that were called since the last checkpoint, the most
+// used first.
 func (p *planner) toolCounts() string {
 	counts := map[string]int{}
 	var order []string
 	for i := range p.nodes {
 		n := &p.nodes[i]
 		c, ok := n.item.Body.(transcript.ToolCall)
-		if !ok || n.kept {
+		if !ok {
 			continue
 		}
 		name := oneLine(neutralise(c.Name), 40)
