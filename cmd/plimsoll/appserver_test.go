@@ -27,14 +27,14 @@ func init() {
 	if os.Getenv(fakeVar) == "" {
 		return
 	}
-	adapterKinds["fake"] = func(c providerConfig) (adapters.Adapter, error) {
+	adapterKinds["fake"] = adapterKind{keys: []string{"model"}, open: func(_ string, c providerConfig, _ environment) (adapters.Adapter, error) {
 		b, err := os.ReadFile(c.Model)
 		if err != nil {
 			return nil, err
 		}
 		s, err := fake.Parse(string(b))
 		return fake.New(s), err
-	}
+	}}
 }
 
 // A program is an app-server on stdio that runs in a process of its own.

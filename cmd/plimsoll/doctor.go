@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
 	"os"
 	"strings"
 	"syscall"
@@ -97,8 +96,8 @@ func examine(ctx context.Context, m *Main, h home) []finding {
 		}
 	} else {
 		var opened []finding
-		opened, served = checkOpen(ctx, m, h)
-		out = append(out, opened...)
+		opened, served = checkOpen(ctx, m, h, cfg)
+		out = append(append(append(out, opened...), checkKeys(m, cfg)...), checkHooks(cfg)...)
 	}
 	return append(out, checkPort(cfg, served))
 }
@@ -155,6 +154,9 @@ func configDetail(h home, cfg config) string {
 	if cfg.Compaction.Route != "" {
 		text += ", compactions " + cfg.Compaction.Route
 	}
+	if auto := cfg.Compaction.Auto; auto != nil && !*auto {
+		text += ", none by themselves"
+	}
 	return text
 }
 
@@ -192,7 +194,7 @@ func checkDisk(h home) finding {
 }
 
 // checkOpen looks into the home through its owner, or by opening it.
-func checkOpen(ctx context.Context, m *Main, h home) (out []finding, served bool) {
+func checkOpen(ctx context.Context, m *Main, h home, cfg config) (out []finding, served bool) {
 	if !fileExists(h.path(dbFile)) {
 		return []finding{warning("journal", "there is none yet", "it is made by the first start")}, false
 	}
@@ -209,7 +211,8 @@ func checkOpen(ctx context.Context, m *Main, h home) (out []finding, served bool
 	if !cl.local {
 		how = "served by the running server"
 	}
-	out = append(out, okay("journal", h.path(dbFile)+", "+how), checkThreads(ctx, cl), checkProviders(ctx, cl))
+	out = append(out, okay("journal", h.path(dbFile)+", "+how), checkThreads(ctx, cl))
+	out = append(out, checkProviders(ctx, cl, cfg)...)
 	if !cl.local {
 		out = append(out, checkProtocol(ctx, h))
 	}
@@ -248,25 +251,6 @@ func checkThreads(ctx context.Context, cl *client) finding {
 			"the others work; restore a copy of the journal to get them back")
 	}
 	return okay("threads", plural(n, "thread"))
-}
-
-func checkProviders(ctx context.Context, cl *client) finding {
-	var list api.ProviderListResult
-	if err := cl.call(ctx, http.MethodGet, "/v1/providers", nil, &list); err != nil {
-		return failed("providers", err.Error(), "see the server's log")
-	}
-	var good, broken []string
-	for _, p := range list.Data {
-		if p.Error != nil {
-			broken = append(broken, p.Name+": "+*p.Error)
-			continue
-		}
-		good = append(good, fmt.Sprintf("%s (%s, %s)", p.Name, p.Kind, plural(len(p.Models), "model")))
-	}
-	if len(broken) > 0 {
-		return failed("providers", strings.Join(broken, "; "), "check [providers] in "+configFile)
-	}
-	return okay("providers", strings.Join(good, ", "))
 }
 
 // checkPort asks whether serve could listen, or already does.

@@ -26,12 +26,15 @@ type home struct{ dir string }
 
 func (h home) path(name string) string { return filepath.Join(h.dir, name) }
 
+// homeVariable of the environment names the home where no flag does.
+const homeVariable = "PLIMSOLL_HOME"
+
 // resolveHome returns the home that the flag names, else $PLIMSOLL_HOME, else the
 // XDG state folder. It touches nothing.
 func resolveHome(flag string, getenv func(string) string) (home, error) {
 	dir := flag
 	if dir == "" {
-		dir = getenv("PLIMSOLL_HOME")
+		dir = getenv(homeVariable)
 	}
 	if dir == "" {
 		state := getenv("XDG_STATE_HOME")

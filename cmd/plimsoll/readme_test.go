@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -229,14 +230,34 @@ func TestConfigurationOfTheReadmeIsRead(t *testing.T) {
 	}
 	cfg, err := parseConfig([]byte(shown[0]))
 	mustDo(t, err)
-	if _, err := openProviders(cfg); err != nil {
+	if _, err := openProviders(cfg, environment{getenv: os.Getenv}); err != nil {
 		t.Error(err)
 	}
-	for section, keys := range sections {
-		for _, key := range keys {
-			if key != "model" && key != "api_key_env" && !strings.Contains(shown[0], key+" = ") {
-				t.Errorf("the README does not show %s of [%s]", key, section)
-			}
+	for _, key := range allKeys(reflect.TypeFor[config]()) {
+		if !regexp.MustCompile(`(?m)^(#\s*)?` + key + ` = `).MatchString(shown[0]) {
+			t.Errorf("the README does not show %s", key)
 		}
 	}
+}
+
+// allKeys lists the keys of all sections that have values.
+func allKeys(t reflect.Type) []string {
+	switch t.Kind() {
+	case reflect.Map, reflect.Slice:
+		if t.Elem().Kind() == reflect.Struct {
+			return allKeys(t.Elem())
+		}
+	case reflect.Struct:
+		var out []string
+		for _, name := range keysOf(t) {
+			f, _ := fieldOf(t, name)
+			if below := allKeys(f.Type); below != nil {
+				out = append(out, below...)
+			} else {
+				out = append(out, name)
+			}
+		}
+		return out
+	}
+	return nil
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/plimsoll-dev/plimsoll/events"
 	"github.com/plimsoll-dev/plimsoll/events/sqlite"
 	"github.com/plimsoll-dev/plimsoll/threads"
-	"github.com/plimsoll-dev/plimsoll/threads/compaction"
 )
 
 // stopAfter is how long a closing home waits for running work to be interrupted
@@ -57,7 +56,7 @@ func (m *Main) openAsIs(h home, l lock, log *slog.Logger) (*running, error) {
 	if err != nil {
 		return nil, err
 	}
-	providers, err := openProviders(cfg)
+	providers, err := openProviders(cfg, environment{m.Getenv, log})
 	if err != nil {
 		return nil, err
 	}
@@ -65,16 +64,14 @@ func (m *Main) openAsIs(h home, l lock, log *slog.Logger) (*running, error) {
 	if err != nil {
 		return nil, openProblem(h, err)
 	}
-	domain := threads.Config{
+	domain := engineOf(threads.Config{
 		Journal:   journal,
 		Providers: providers,
 		Logger:    log,
 		Checks:    cfg.Checks.Commands,
 		IdleAfter: time.Duration(cfg.Limits.IdleAfter),
 		StopAfter: time.Duration(cfg.Limits.StopAfter),
-
-		CompactionRoute: compaction.Route(cfg.Compaction.Route),
-	}
+	}, cfg, h, m.Getenv)
 	svc, err := threads.Open(context.Background(), domain)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open home: %w", err), journal.Close())

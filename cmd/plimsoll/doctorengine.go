@@ -1,0 +1,143 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/plimsoll-dev/plimsoll/adapters/kit/proc"
+	"github.com/plimsoll-dev/plimsoll/api"
+)
+
+// checkProviders asks the home's owner what its providers say: one finding each.
+func checkProviders(ctx context.Context, cl *client, cfg config) []finding {
+	var list api.ProviderListResult
+	if err := cl.call(ctx, http.MethodGet, "/v1/providers", nil, &list); err != nil {
+		return []finding{failed("providers", err.Error(), "see the server's log")}
+	}
+	var out []finding
+	for _, p := range list.Data {
+		f := checkProvider(p, cfg.Providers[p.Name])
+		if base := cfg.Providers[p.Name].BaseURL; f.Status != findingFailed && base != "" {
+			// A configured model is listed whether or not its server is there.
+			if err := answers(ctx, base); err != nil {
+				f = failed("providers", fmt.Sprintf("%s (%s at %s) does not answer: %v", p.Name, p.Kind, base, err), "start its server, or correct base_url")
+			}
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// answers asks an address for anything, without a key. Whatever comes is an answer.
+func answers(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	res, err := http.DefaultTransport.RoundTrip(req) // follows no redirect
+	if err != nil {
+		return err
+	}
+	return res.Body.Close()
+}
+
+func checkProvider(p api.Provider, cfg providerConfig) finding {
+	section := "[providers." + p.Name + "] of " + configFile
+	about := fmt.Sprintf("%s (%s%s, %s)", p.Name, p.Kind, address(cfg), plural(len(p.Models), "model"))
+	switch {
+	case p.Error != nil:
+		return failed("providers", fmt.Sprintf("%s (%s%s): %s", p.Name, p.Kind, address(cfg), *p.Error), "start its server, or correct "+section)
+	case len(p.Models) == 0:
+		return failed("providers", about, "name a model in "+section)
+	}
+	m := p.Models[0]
+	if m.ContextWindow == nil {
+		return warning("providers", about+": "+m.ID+" has a window that nobody knows, so its threads compact at the cap",
+			"set context_window in "+section)
+	}
+	source := map[string]string{"config": "as configured", "server": "as its server says", "builtin": "built in"}
+	about += fmt.Sprintf(": %s with %s tokens", m.ID, thousands(*m.ContextWindow))
+	if m.WindowSource != nil {
+		about += ", " + cmp.Or(source[*m.WindowSource], *m.WindowSource)
+	}
+	return okay("providers", about)
+}
+
+func address(cfg providerConfig) string {
+	if cfg.BaseURL == "" {
+		return ""
+	}
+	return " at " + cfg.BaseURL
+}
+
+// checkKeys looks whether the variables with keys are set, and shows none. The
+// environment is the doctor's: that of a server that runs may be another one.
+func checkKeys(m *Main, cfg config) []finding {
+	var out []finding
+	for _, name := range cfg.order {
+		p := cfg.Providers[name]
+		switch {
+		case p.APIKeyEnv == "":
+		case m.Getenv(p.APIKeyEnv) == "":
+			out = append(out, warning("keys", fmt.Sprintf("%s, for %s, is not set here", p.APIKeyEnv, name),
+				"export it where the server is started, or correct api_key_env"))
+		case leavesInTheClear(p):
+			out = append(out, warning("keys", fmt.Sprintf("%s goes to %s unencrypted", p.APIKeyEnv, p.BaseURL), "use https in base_url"))
+		default:
+			out = append(out, okay("keys", fmt.Sprintf("%s, for %s, is set", p.APIKeyEnv, name)))
+		}
+	}
+	return out
+}
+
+// checkHooks looks for the programs of the hooks, and runs none.
+func checkHooks(cfg config) []finding {
+	var missing, found []string
+	deny := false
+	for _, event := range []struct {
+		name string
+		list []hookConfig
+	}{{"pre_compact", cfg.Hooks.PreCompact}, {"post_compact", cfg.Hooks.PostCompact}} {
+		for i, h := range event.list {
+			hook := fmt.Sprintf("%s %d", event.name, i+1)
+			path, err := proc.Find(h.Command[0])
+			if err == nil {
+				found = append(found, hook+": "+path)
+				continue
+			}
+			missing = append(missing, fmt.Sprintf("%s: %s %s", hook, h.Command[0], whyNotRun(err)))
+			deny = deny || h.OnFailure == "closed"
+		}
+	}
+	const fix = "install it, or correct [hooks] in " + configFile
+	switch detail := strings.Join(missing, "; "); {
+	case deny:
+		return []finding{failed("hooks", detail+"; compactions are denied", fix)}
+	case len(missing) > 0:
+		return []finding{warning("hooks", detail, fix)}
+	case len(found) > 0:
+		return []finding{okay("hooks", strings.Join(found, "; "))}
+	}
+	return nil
+}
+
+func whyNotRun(err error) string {
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return "is not in PATH"
+	case errors.Is(err, fs.ErrNotExist):
+		return "does not exist"
+	case errors.Is(err, fs.ErrPermission):
+		return "is no program"
+	}
+	return "cannot be run: " + err.Error()
+}
