@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -33,6 +34,8 @@ type Options struct {
 	Overrides map[string]string
 	Timeouts  Timeouts
 	Logger    *slog.Logger // nil: none
+
+	dial func(ctx context.Context, network, addr string) (net.Conn, error) // in tests
 }
 
 // Timeouts bound the phases of a request. Zero values mean those of kit/httpx.
@@ -52,6 +55,7 @@ type Model struct {
 	base string // of chat completions
 	root string // of the server's other interfaces
 	http *httpx.Client
+	lim  limits
 	memory
 
 	foundMu sync.Mutex // guards the fields below
@@ -85,14 +89,14 @@ func New(o Options) (*Model, error) {
 	}
 	o.Timeouts.Backoff = cmp.Or(o.Timeouts.Backoff, 500*time.Millisecond)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	m := &Model{o: o, p: p, base: strings.TrimRight(u.String(), "/"), found: map[string]found{}, asked: map[string]bool{}}
+	m := &Model{o: o, p: p, lim: bounds, base: strings.TrimRight(u.String(), "/"), found: map[string]found{}, asked: map[string]bool{}}
 	for _, path := range []string{"/chat/completions", "/api/chat"} {
 		m.base = strings.TrimSuffix(m.base, path)
 	}
 	m.root = strings.TrimSuffix(strings.TrimSuffix(m.base, "/v1"), "/api")
 	m.http = httpx.New(httpx.Options{
 		Connect: o.Timeouts.Connect, FirstByte: o.Timeouts.FirstByte, Idle: o.Timeouts.Idle,
-		Attempts: o.Timeouts.Attempts, Secrets: m.secrets, Logger: o.Logger,
+		Attempts: o.Timeouts.Attempts, Secrets: m.secrets, Logger: o.Logger, Dial: o.dial,
 	})
 	return m, nil
 }

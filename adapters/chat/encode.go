@@ -103,7 +103,7 @@ type plan struct {
 func (p profile) rules(writer, images bool, window int) prompt.Rules {
 	r := prompt.Rules{
 		IDs: p.ids, Names: prompt.Ident{Max: p.nameMax, Chars: prompt.Word},
-		Reasoning: p.echo != "", MergeRoles: p.merge, Bridge: p.bridge, Writer: writer,
+		Reasoning: p.echo != "", MergeRoles: p.merge, UserFirst: p.merge, Bridge: p.bridge, Writer: writer,
 	}
 	if images {
 		r.Images = prompt.ImagesUser
@@ -275,7 +275,9 @@ func (pl plan) wireMessages() []wireMessage {
 		case prompt.User:
 			out = append(out, wireMessage{Role: "user", Content: userContent(m.Parts)})
 		case prompt.Assistant:
-			out = append(out, pl.assistant(m))
+			if w := pl.assistant(m); w.Content != nil || len(w.ToolCalls) > 0 { // thoughts alone are no message
+				out = append(out, w)
+			}
 		case prompt.Tool:
 			for _, p := range m.Parts {
 				out = append(out, wireMessage{Role: "tool", ToolCallID: p.CallID, Content: output(p)})

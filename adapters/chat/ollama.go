@@ -79,6 +79,9 @@ func (pl plan) ollamaMessages() []ollamaMessage {
 			continue
 		}
 		w := ollamaMessage{Role: string(m.Role), Content: joined(m.Parts)}
+		if w.Content == "" {
+			w.Content = kindText(m.Parts, prompt.Image, "\n")
+		}
 		if pl.p.echo != "" {
 			w.Thinking = kindText(m.Parts, prompt.Reasoning, "")
 		}

@@ -29,7 +29,7 @@ type profile struct {
 	usage     bool   // stream_options may be sent
 	parallel  bool   // parallel_tool_calls may be sent
 	bridge    bool   // no user message may follow a tool result directly
-	merge     bool   // user messages that follow each other are one
+	merge     bool   // messages of one side that follow each other are one: strict templates want turns
 	stubTools bool   // tools must be declared where the history holds calls
 	stream    string // a further field, set to true, without which calls are not streamed
 	images    bool   // sent unless the server says that the model takes none
@@ -59,7 +59,7 @@ const shortGrace = 1500 * time.Millisecond
 // base is the generic profile: what the most servers understand.
 var base = profile{
 	name: Generic, maxTokens: "max_tokens", ids: idsForty, nameMax: 64, effort: effortField,
-	usage: true, images: true, think: thinkTags, leaks: true, grace: shortGrace,
+	usage: true, merge: true, images: true, think: thinkTags, leaks: true, grace: shortGrace,
 	probes: []probe{probeModels},
 }
 
@@ -81,12 +81,12 @@ var profiles = []profile{
 	base,
 	with("openai", func(p *profile) {
 		p.hosts = []string{"api.openai.com"}
-		p.maxTokens, p.developer, p.parallel = "max_completion_tokens", true, true
+		p.maxTokens, p.developer, p.parallel, p.merge = "max_completion_tokens", true, true, false
 		p.think, p.leaks = thinkOff, false
 	}),
 	with("azure", func(p *profile) {
 		p.hosts, p.keyHeader = []string{".openai.azure.com"}, "Api-Key"
-		p.maxTokens, p.parallel, p.think, p.leaks = "max_completion_tokens", true, thinkOff, false
+		p.maxTokens, p.parallel, p.merge, p.think, p.leaks = "max_completion_tokens", true, false, thinkOff, false
 	}),
 	with("ollama", func(p *profile) {
 		p.hosts, p.ports = []string{"ollama.com"}, []string{"11434"}
@@ -123,7 +123,8 @@ var profiles = []profile{
 	}),
 	with("mistral", func(p *profile) {
 		p.hosts = []string{"api.mistral.ai", "codestral.mistral.ai"}
-		p.ids, p.bridge, p.merge, p.effort, p.parallel = idsNine, true, true, effortNone, true
+		p.ids, p.bridge, p.effort, p.parallel = idsNine, true, effortNone, true
+		p.usage = false // it is always told
 	}),
 	with("kimi", func(p *profile) {
 		p.hosts = []string{"api.moonshot.ai", "api.moonshot.cn", "api.kimi.com"}

@@ -197,7 +197,7 @@ func (r *run) try(ctx context.Context, pl plan) error {
 
 // listen reads the answer to a request and gives it out.
 func (r *run) listen(ctx context.Context, pl plan, req httpx.Request, stream io.ReadCloser) error {
-	d := newDecoder(pl)
+	d := r.newDecoder(pl)
 	err := r.read(d, stream)
 	r.spoken = r.spoken || d.size > 0 || len(d.calls.order) > 0
 	if err == nil {
@@ -248,10 +248,10 @@ func (r *run) end(pl plan, d *decoder, err error) error {
 	return err
 }
 
-func newDecoder(pl plan) *decoder {
+func (m *Model) newDecoder(pl plan) *decoder {
 	return &decoder{answer: newAnswer(pl.p, sent{
 		model: pl.model, window: pl.window, maxOutput: pl.max, estimate: pl.estimate, seed: pl.seed, names: pl.names,
-	}, bounds)}
+	}, m.lim)}
 }
 
 // How long the end of a stream is waited for once the answer is over: for the
