@@ -1,0 +1,222 @@
+package upstream
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rogpeppe/go-internal/txtar"
+)
+
+// A Cassette is what a server plays. It is not changed by being played.
+type Cassette struct {
+	name      string
+	settings  settings
+	exchanges []*exchange
+	side      map[string]*exchange // by "METHOD /path"
+}
+
+// settings hold for a whole cassette.
+type settings struct {
+	server    server
+	models    []model
+	key       string
+	reasoning string
+	usage     string
+	limit     *limit
+	pieces    pieces
+}
+
+// A model is one that the server lists. Zero numbers are not told.
+type model struct {
+	id                      string
+	window, trained, output int
+}
+
+// A limit is the number of tokens from which on requests are refused.
+type limit struct {
+	tokens int
+	server server
+}
+
+// pieces say how an answer is cut up.
+type pieces struct {
+	chunks int // bytes; 0: as it comes
+	deltas int // characters; 0: whole texts
+	pace   time.Duration
+}
+
+// An exchange is a request and its answer.
+type exchange struct {
+	name   string
+	line   int
+	when   []condition
+	expect []condition
+	repeat int // how often; -1: any number of times
+	limit  *limit
+	status int
+	header http.Header
+	body   *string
+	pieces pieces
+	ops    []op
+}
+
+// A condition is a text that a request must hold or, if not, must not.
+type condition struct {
+	text string
+	last bool // in its last message
+	not  bool
+	line int
+}
+
+// An op is one thing that an answer does.
+type op struct {
+	kind  kind
+	text  string
+	n     int
+	wait  time.Duration
+	call  call
+	usage usage
+	auto  bool // the usage is computed
+}
+
+type kind int
+
+const (
+	opSay kind = iota
+	opPad
+	opThink
+	opCall
+	opUsage
+	opFinish
+	opDone
+	opRaw
+	opDelay
+	opHold
+	opHang
+	opCut
+	opEOF
+)
+
+// speaks reports whether it is part of what a model says.
+func (k kind) speaks() bool {
+	switch k {
+	case opDelay, opHold, opHang, opCut, opEOF:
+		return false
+	default:
+		return true
+	}
+}
+
+// A call is a tool call as the cassette has it: arguments may be no JSON.
+type call struct{ name, args, id string }
+
+// usage is what an answer reports.
+type usage struct{ input, output, cached, reasoning int }
+
+// Load reads a cassette from a file.
+func Load(file string) (*Cassette, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(filepath.Base(file), text)
+}
+
+// Parse reads a cassette. The name is that of errors.
+func Parse(name string, text []byte) (*Cassette, error) {
+	a := txtar.Parse(text)
+	c := &Cassette{name: name, side: map[string]*exchange{}, settings: settings{server: servers["generic"], usage: "auto"}}
+	p := parser{file: name, line: 1}
+	err := p.each(string(a.Comment), func(word string) error {
+		d, known := settingsTable[word]
+		if !known {
+			return p.unknown(word, slices.Sorted(maps.Keys(settingsTable)))
+		}
+		return d(&p, &c.settings)
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range a.Files {
+		x := &exchange{name: f.Name, line: p.line, repeat: 1, header: http.Header{}, pieces: c.settings.pieces, limit: c.settings.limit}
+		p.line++ // the marker
+		if err := c.add(&p, x, string(f.Data)); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// place is the name of an exchange that answers one endpoint.
+var place = regexp.MustCompile(`^[A-Z]+ /`)
+
+// add takes the file of an exchange.
+func (c *Cassette) add(p *parser, x *exchange, text string) error {
+	side := place.MatchString(x.name)
+	if start := strings.TrimSpace(text); side && (strings.HasPrefix(start, "{") || strings.HasPrefix(start, "[")) {
+		if !json.Valid([]byte(text)) {
+			return p.fail("what answers %s is no JSON", x.name)
+		}
+		x.body = &text
+		x.header.Set("Content-Type", "application/json")
+		p.line += strings.Count(text, "\n")
+	} else if err := p.exchange(x, text); err != nil {
+		return err
+	}
+	if !side {
+		x.complete(c.settings.usage)
+		c.exchanges = append(c.exchanges, x)
+		return nil
+	}
+	if c.side[x.name] != nil {
+		return fmt.Errorf("%s:%d: %s is answered twice", p.file, x.line, x.name)
+	}
+	if slices.ContainsFunc(x.ops, func(o op) bool { return o.kind.speaks() }) {
+		return fmt.Errorf("%s:%d: %s is answered by json or body, or by a failure: only requests to models are spoken to", p.file, x.line, x.name)
+	}
+	x.repeat = -1
+	c.side[x.name] = x
+	return nil
+}
+
+// complete adds what an answer lacks at its end, unless it is in control of that
+// itself.
+func (x *exchange) complete(usage string) {
+	var finish, told, calls bool
+	for _, o := range x.ops {
+		switch o.kind {
+		case opDone, opRaw, opEOF, opCut, opHang:
+			return
+		case opFinish:
+			finish = true
+		case opUsage:
+			told = true
+		case opCall:
+			calls = true
+		case opSay, opPad, opThink, opDelay, opHold:
+		}
+	}
+	if !finish {
+		reason := "stop"
+		if calls {
+			reason = "tool_calls"
+		}
+		at := len(x.ops)
+		for at > 0 && x.ops[at-1].kind == opUsage { // which comes last
+			at--
+		}
+		x.ops = slices.Insert(x.ops, at, op{kind: opFinish, text: reason})
+	}
+	if !told {
+		x.ops = append(x.ops, op{kind: opUsage, auto: usage == "auto", text: usage})
+	}
+	x.ops = append(x.ops, op{kind: opDone})
+}
