@@ -80,3 +80,43 @@ func TestDescribedOutcomesAreTheOnesInTheCode(t *testing.T) {
 		t.Errorf("-code +docs:\n%s", diff)
 	}
 }
+
+func TestDrawnGateIsTheOneInTheCode(t *testing.T) {
+	t.Parallel()
+	_, diagram, _ := strings.Cut(section(t, "Gate"), "```mermaid\n")
+	diagram, _, ok := strings.Cut(diagram, "```")
+	if !ok {
+		t.Fatal("the chapter has no diagram")
+	}
+	drawn := map[string]bool{}
+	for _, edge := range regexp.MustCompile(`(?m)^\s*(\w+) --> (\w+):`).FindAllStringSubmatch(diagram, -1) {
+		drawn[edge[1]+" --> "+edge[2]] = true
+	}
+	// The smallest loads that take the gate along each edge.
+	p, full := compaction.Policy{}, compaction.Load{Used: 90_000, Base: 2_000, Window: 100_000}
+	small, crowded := compaction.Load{Used: 30_000, Base: 2_000, Window: 100_000}, compaction.Load{Used: 95_000, Base: 90_000, Window: 100_000}
+	state := func(g compaction.Gate) string {
+		if g.Shut == "" {
+			return "armed"
+		}
+		return string(g.Shut)
+	}
+	seen := map[string]bool{}
+	for _, o := range outcomes {
+		for _, code := range []string{compaction.CodeNoGain, compaction.CodeOverheadExceedsBudget} {
+			load := full
+			if code == compaction.CodeOverheadExceedsBudget {
+				load = crowded
+			}
+			shut := compaction.Gate{Key: "k"}.Ended(o, code, "k", load)
+			if state(shut) == "armed" {
+				continue
+			}
+			seen["armed --> "+state(shut)] = true
+			seen[state(shut)+" --> "+state(shut.Measured(p, small, "k"))] = true
+		}
+	}
+	if diff := cmp.Diff(seen, drawn); diff != "" {
+		t.Errorf("-code +docs:\n%s", diff)
+	}
+}
