@@ -128,10 +128,10 @@ func (r *runner) untouched(in Input, code string) *Composed {
 }
 
 // model asks models for the notes of a checkpoint, but only for one that is worth
-// it: what the extractive writer shows to be unchanged, too small a gain or done with
-// a prune is decided without a model.
+// it: what composing without one shows to be unchanged, too small a gain, done with a
+// prune, or possible only with the last resorts of a recovery, needs no model.
 func (r *runner) model(ctx context.Context, in Input) attempted {
-	if a := r.extractive(in); a.err == nil && (a.c.Outcome == Unchanged || a.c.Prune != nil || !r.gains(a.c)) {
+	if a := r.extractive(in); a.err == nil && (a.c.Writer != WriterExtractive || !r.gains(a.c)) {
 		return a
 	}
 	notes, d := r.notes(ctx, in)

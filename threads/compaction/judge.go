@@ -46,7 +46,8 @@ type exam struct {
 	history  string // as it was shown
 	previous string // the notes so far
 	lang     language
-	limit    int // code points
+	limit    int    // code points
+	wish     string // what the notes were to pay attention to
 }
 
 // judge returns the notes in an answer, or what is wrong with it.
@@ -66,7 +67,7 @@ func (e *exam) judge(a Answer) (string, *defect) {
 			return "", d
 		}
 	}
-	text = scrub(text, e.history+"\n"+e.previous)
+	text = scrub(withoutWish(text, e.wish, e.history), e.history+"\n"+e.previous)
 	if n := utf8.RuneCountInString(text); n > e.limit {
 		return "", e.tooLong(n)
 	}
@@ -267,13 +268,16 @@ func isASCII(s string) bool {
 	return true
 }
 
-// nestedMin is how long notes so far are before a copy of them is one.
-const nestedMin = 400
+// Notes that take in little that is new may well stay as they were.
+const (
+	nestedMin  = 400 // code points of notes so far, before a copy of them is one
+	nestedNews = 2   // times as long as the notes so far is a history that changes them
+)
 
 // judgeNesting finds notes that hold the notes so far as a block instead of
 // replacing them.
 func (e *exam) judgeNesting(text string) *defect {
-	if utf8.RuneCountInString(e.previous) < nestedMin || weight(e.history) < nestedMin {
+	if utf8.RuneCountInString(e.previous) < nestedMin || weight(e.history) < nestedNews*weight(e.previous) {
 		return nil
 	}
 	if share := copiedBlock(e.previous, text); share*2 > utf8.RuneCountInString(e.previous) {

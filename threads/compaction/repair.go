@@ -55,7 +55,7 @@ func (s *scribe) repair(ctx context.Context, t *try) {
 	a, d := s.ask(ctx, t.m, p)
 	var better string
 	if d == nil {
-		exam := exam{history: s.notes + "\n" + factLines(missing), lang: s.src.lang, limit: s.src.limit}
+		exam := exam{history: s.notes + "\n" + factLines(missing), lang: s.src.lang, limit: s.src.limit, wish: s.wish}
 		better, d = exam.judge(a)
 	}
 	if d != nil {

@@ -26,7 +26,6 @@ const (
 	codeNoModel      = "noModel"
 	codeNothingLost  = "nothingToWrite"
 	codeNoRoom       = "noRoomForNotes"
-	codeTimeout      = "timeout"
 	codeWindow       = "windowTooSmall"
 	codeNothingElse  = "nothingElseToTry"
 	codeBadRequest   = "badRequest"      // an adapters.Class
@@ -150,11 +149,12 @@ func (s *scribe) writeWith(ctx context.Context, t *try) *defect {
 // writePart gets notes on the next part of the history. After each failure the
 // request is another one: the same is never sent twice to one model.
 func (s *scribe) writePart(ctx context.Context, t *try) *defect {
+	failed := &defect{code: codeNothingElse, reason: "the request was made before"}
 	for {
 		p, exam, end := s.prompt(t)
 		key := sha256.Sum256([]byte(p.System + "\x00" + p.Text + "\x00" + fmt.Sprint(p.MaxOutput)))
-		if t.sent[key] {
-			return &defect{code: codeNothingElse, reason: "nothing of the request can be left out"}
+		if t.sent[key] { // nothing could be changed
+			return failed
 		}
 		t.sent[key] = true
 		a, d := s.ask(ctx, t.m, p)
@@ -173,6 +173,7 @@ func (s *scribe) writePart(ctx context.Context, t *try) *defect {
 			return d
 		}
 		s.spare--
+		failed = d
 		s.warn("%s: %s; asked again %s", t.m.Name, d.reason, how)
 	}
 }
@@ -191,7 +192,7 @@ func (s *scribe) prompt(t *try) (Prompt, *exam, int) {
 		visible = s.src.serialiseVisible(t.st, s.visibleRoom(t.m))
 	}
 	p := Prompt{System: systemPrompt, Text: s.src.notesPrompt(s.wish, previous, history, visible, t.remark, last), MaxOutput: t.cap}
-	return p, &exam{history: history, previous: previous, lang: s.src.lang, limit: s.src.limit}, end
+	return p, &exam{history: history, previous: previous, lang: s.src.lang, limit: s.src.limit, wish: s.wish}, end
 }
 
 // ask performs one request. Whatever comes of it, it is counted.

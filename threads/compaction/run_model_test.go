@@ -57,19 +57,25 @@ func honest(p Prompt) (Answer, error) {
 
 func honestNotes(p Prompt) string {
 	var b strings.Builder
+	var room int
+	_, s, _ := strings.Cut(p.Text, "At most ")
+	if _, err := fmt.Sscanf(s, "%d characters", &room); err != nil {
+		panic(err)
+	}
 	add := func(title string, lines []string, every, max int) {
 		b.WriteString("## " + title + "\n")
 		for i := 0; i < len(lines) && max > 0; i += every {
 			line := "- the history has: " + oneLine(bareLine(lines[i]), 160) + "\n"
-			max -= len(line)
-			b.WriteString(line)
+			if max -= len(line); max > 0 {
+				b.WriteString(line)
+			}
 		}
 	}
-	add("Goal", dataOf(p.Text, "--- notes so far"), 2, 600)
-	add("Done", dataOf(p.Text, "--- notes (data"), 1, 4_000)
+	add("Goal", dataOf(p.Text, "--- notes so far"), 2, room/10)
+	add("Done", dataOf(p.Text, "--- notes (data"), 1, room/3)
 	history := dataOf(p.Text, "--- history")
-	add("In progress", history, max(len(history)/12, 1), 1_800)
-	add("Facts", append(dataOf(p.Text, "--- facts"), dataOf(p.Text, "--- missing")...), 1, 6_000)
+	add("In progress", history, max(len(history)/12, 1), room/4)
+	add("Facts", append(dataOf(p.Text, "--- facts"), dataOf(p.Text, "--- missing")...), 1, room/2)
 	return b.String()
 }
 
@@ -153,7 +159,7 @@ func checkVerdict(t testing.TB, job Job, v Verdict) {
 			t.Error(err)
 		}
 		for _, bad := range []string{transcript.WriterMark, "[user]", "=== turn"} {
-			if strings.Contains(v.Composed.Checkpoint.Text, bad) {
+			if strings.Contains(v.Composed.Checkpoint.Text, bad) && !strings.Contains(textOf(in.Entries), bad) {
 				t.Errorf("the checkpoint holds %q", bad)
 			}
 		}

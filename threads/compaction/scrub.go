@@ -2,6 +2,7 @@ package compaction
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -84,6 +85,27 @@ func scrub(text, history string) string {
 	return strings.TrimSpace(strings.Join(withoutEmptySections(out), "\n"))
 }
 
+// withoutWish drops lines that repeat what the notes were to pay attention to. That is
+// meant for the writer: in the notes it would be carried out again.
+func withoutWish(text, wish, history string) string {
+	var parts []string
+	for line := range strings.Lines(wish) {
+		if line = bareLine(line); len(line) >= 8 && !strings.Contains(history, line) {
+			parts = append(parts, line)
+		}
+	}
+	if len(parts) == 0 {
+		return text
+	}
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if !slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(line, p) }) {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
 // isHeading reports a line that is a heading in the notation that was asked for.
 func isHeading(line string) bool {
 	t := strings.TrimLeft(line, " ")
@@ -101,9 +123,7 @@ func withoutEmptySections(lines []string) []string {
 		full = !isHeading(lines[i]) && (full || lines[i] != "")
 		out = append(out, lines[i])
 	}
-	for i, j := 0, len(out)-1; i < j; i, j = i+1, j-1 {
-		out[i], out[j] = out[j], out[i]
-	}
+	slices.Reverse(out)
 	return out
 }
 
