@@ -14,6 +14,7 @@ type endpoint func(s settings, body []byte) (any, bool)
 // endpoints by method and path.
 var endpoints = map[string]endpoint{
 	"GET /v1/models":        func(s settings, _ []byte) (any, bool) { return listModels(s), true },
+	"GET /models":           func(s settings, _ []byte) (any, bool) { return listModels(s), true }, // of a base URL without /v1
 	"GET /props":            only("llama.cpp", props),
 	"POST /tokenize":        tokenize,
 	"POST /apply-template":  only("llama.cpp", applyTemplate),

@@ -23,7 +23,7 @@ var servers = map[string]server{}
 
 func init() {
 	for _, s := range []server{
-		{"generic", "reasoning_content", listed(), openAIError("invalid_request_error", "context_length_exceeded", longMessages)},
+		{"generic", "reasoning_content", genericModel, openAIError("invalid_request_error", "context_length_exceeded", longMessages)},
 		{"openai", "reasoning_content", listed(), openAIError("invalid_request_error", "context_length_exceeded", longMessages)},
 		{"llama.cpp", "reasoning_content", llamaModel, llamaError},
 		{"ollama", "reasoning", listed(), openAIError("invalid_request_error", nil, availableContext)},
@@ -103,6 +103,15 @@ func listed(window ...string) func(model) object {
 		}
 		return o
 	}
+}
+
+// genericModel tells what a server can tell in a list.
+func genericModel(m model) object {
+	o := listed("context_length")(m)
+	if m.output > 0 {
+		o["max_output_tokens"] = m.output
+	}
+	return o
 }
 
 func llamaModel(m model) object {

@@ -570,7 +570,8 @@ func TestEndpointsTellTheWindow(t *testing.T) {
 	t.Parallel()
 	const model = "\nmodel m window=4096 trained=8192 output=1000\nmodel n\n"
 	for _, x := range []struct{ server, method, path, body, want string }{
-		{"generic", "GET", "/v1/models", "", `{"data":[{"created":1767225600,"id":"m","object":"model","owned_by":"scripted"},{"created":1767225600,"id":"n","object":"model","owned_by":"scripted"}],"object":"list"}`},
+		{"generic", "GET", "/models", "", `"context_length":4096,"created":1767225600,"id":"m","max_output_tokens":1000,`},
+		{"openai", "GET", "/v1/models", "", `{"data":[{"created":1767225600,"id":"m","object":"model","owned_by":"scripted"},{"created":1767225600,"id":"n","object":"model","owned_by":"scripted"}],"object":"list"}`},
 		{"vllm", "GET", "/v1/models", "", `"max_model_len":4096`},
 		{"groq", "GET", "/openai/v1/models", "", `"context_window":4096`},
 		{"kimi", "GET", "/v1/models", "", `"context_length":4096`},
