@@ -219,7 +219,7 @@ func compactionText(r *compaction.Record) string {
 	}
 	parts := []string{string(*r.Outcome)}
 	for _, v := range []*string{r.Code, r.Reason} {
-		if v != nil {
+		if v != nil && *v != string(*r.Outcome) {
 			parts = append(parts, oneLine(*v, 160))
 		}
 	}

@@ -133,7 +133,7 @@ func recordError(r *compaction.Record) error {
 	}
 	var parts []string
 	for _, p := range []*string{r.Code, r.Reason, r.Remedy} {
-		if p != nil && *p != "" {
+		if p != nil && *p != "" && *p != string(*r.Outcome) { // denied has the code denied
 			parts = append(parts, *p)
 		}
 	}

@@ -43,12 +43,14 @@ const (
 const (
 	DefaultTimeout = 30 * time.Second
 	DefaultTotal   = 2 * time.Minute
+	DefaultGrace   = 5 * time.Second
 )
 
 // A Config is what a Runner runs.
 type Config struct {
 	Pre, Post []Hook
 	Total     time.Duration // of all hooks of one event; 0: DefaultTotal
+	Grace     time.Duration // of post hooks after the thread began to close; 0: DefaultGrace
 	Environ   []string      // NAME=value: the environment that hooks get a part of
 	Extra     []string      // NAME=value: what every hook gets beside
 	Dir       string        // to run in if the folder of a thread is not there
@@ -73,7 +75,7 @@ type Runner struct{ cfg Config }
 
 // New returns a Runner.
 func New(cfg Config) *Runner {
-	cfg.Total = cmp.Or(cfg.Total, DefaultTotal)
+	cfg.Total, cfg.Grace = cmp.Or(cfg.Total, DefaultTotal), cmp.Or(cfg.Grace, DefaultGrace)
 	return &Runner{cfg: cfg}
 }
 
@@ -112,8 +114,12 @@ func (r *Runner) PreCompact(ctx context.Context, e Event) (instructions string, 
 	return strings.Join(run.instructions, "\n\n"), run.warnings, nil
 }
 
-// PostCompact tells the post hooks. Everything that they say is a warning.
+// PostCompact tells the post hooks. Everything that they say is a warning. What they
+// are told has happened, so they are given the grace to take it in also when ctx is
+// done: a program that compacts and ends would else never tell them.
 func (r *Runner) PostCompact(ctx context.Context, e Event) (warnings []string) {
+	ctx, end := outlive(ctx, r.cfg.Grace)
+	defer end()
 	run := r.begin(postCompact, e)
 	for i, h := range r.cfg.Post {
 		if !h.matches(e) {
@@ -134,6 +140,22 @@ func (r *Runner) PostCompact(ctx context.Context, e Event) (warnings []string) {
 		}
 	}
 	return run.warnings
+}
+
+// outlive returns a context that ends a while after ctx does. It must be ended.
+func outlive(ctx context.Context, grace time.Duration) (_ context.Context, end context.CancelFunc) {
+	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-time.After(grace):
+			cancel()
+		case <-inner.Done():
+		}
+	})
+	return inner, func() {
+		stop()
+		cancel()
+	}
 }
 
 func (h Hook) matches(e Event) bool {

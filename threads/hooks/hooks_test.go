@@ -414,11 +414,17 @@ func TestHooksAfterACompactionOnlyWarn(t *testing.T) {
 	}
 }
 
-func TestHooksAfterACompactionEndWithTheThread(t *testing.T) {
+func TestHooksAfterACompactionOutliveTheThreadByTheGrace(t *testing.T) {
 	t.Parallel()
+	file := filepath.Join(t.TempDir(), "told")
 	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(50*time.Millisecond, cancel)
-	got := runner(Config{Post: []Hook{hook("hang"), hook("print", `{"systemMessage":"never"}`)}}).PostCompact(ctx, Event{})
+	cancel()
+	got := runner(Config{Post: []Hook{hook("record", file), hook("print", `{"systemMessage":"told"}`)}}).PostCompact(ctx, Event{Thread: "t"})
+	if len(got) != 1 || !strings.HasSuffix(got[0], "says: told") || readInput(t, file)["thread_id"] != "t" {
+		t.Errorf("got %q", got)
+	}
+	cfg := Config{Post: []Hook{hook("hang"), hook("print", `{"systemMessage":"never"}`)}, Grace: 50 * time.Millisecond}
+	got = runner(cfg).PostCompact(ctx, Event{})
 	if len(got) != 1 || !strings.HasSuffix(got[0], "was killed: the thread is closing") {
 		t.Errorf("got %q", got)
 	}
