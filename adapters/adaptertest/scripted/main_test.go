@@ -174,9 +174,28 @@ func TestWalkFillsItsWindow(t *testing.T) {
 	if sizes[2] > 8192*85/100-500 || sizes[3] < 8192*70/100 || sizes[3] > 8192 {
 		t.Errorf("the window of 8,192 fills like this: %d", sizes)
 	}
-	history = nil
-	if notes := ask(transcript.WriterMark + " write the notes"); !strings.HasPrefix(notes, "## ") || len(notes) < 500 {
-		t.Errorf("the writer gets %q", notes)
+	// Notes that repeat the notes so far would be no notes: three of them differ in
+	// every line.
+	seen := map[string]bool{}
+	for previous, i := "", 0; i < 5; i++ {
+		history = nil
+		prompt := transcript.WriterMark + " write the notes"
+		if previous != "" {
+			prompt += "\n--- notes so far (data) ---\n" + previous
+		}
+		notes := ask(prompt)
+		for line := range strings.Lines(notes) {
+			if strings.HasPrefix(line, "- ") && strings.Contains(previous, line) {
+				t.Errorf("notes %d repeat %q", i, line)
+			}
+		}
+		if !strings.HasPrefix(notes, "## Goal\n") || len(notes) < 400 {
+			t.Errorf("the writer gets %q", notes)
+		}
+		seen[notes], previous = true, notes
+	}
+	if len(seen) != 3 {
+		t.Errorf("%d notes, want 3", len(seen))
 	}
 	if got := stop(); got != "" {
 		t.Errorf("stderr: %s", got)

@@ -636,3 +636,19 @@ func TestHugeLines(t *testing.T) {
 		t.Errorf("%d bytes, %v", len(body), err)
 	}
 }
+
+// FuzzParse holds that a cassette is read or refused, and that a refusal names a
+// line of it.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("server vllm\nmodel m window=3\nlimit 3\n-- 1 --\nwhen a\nsay <<E\nb\nE\ncall f {} x\nusage 1 2 cached=3\ncut\n-- GET /props --\n{}\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		_, err := upstream.Parse("c", text)
+		if err == nil {
+			return
+		}
+		var line int
+		if _, scan := fmt.Sscanf(err.Error(), "c:%d: ", &line); scan != nil || line < 1 || line > bytes.Count(text, []byte("\n"))+1 {
+			t.Errorf("%q: %v", text, err)
+		}
+	})
+}
