@@ -72,7 +72,9 @@ func honestNotes(p Prompt) string {
 		}
 	}
 	add("Goal", dataOf(p.Text, "--- notes so far"), 2, room/10)
-	add("Done", dataOf(p.Text, "--- notes (data"), 1, room/3)
+	for _, line := range dataOf(p.Text, "--- notes (data") { // a repair keeps what there is
+		b.WriteString(line + "\n")
+	}
 	history := dataOf(p.Text, "--- history")
 	add("In progress", history, max(len(history)/12, 1), room/4)
 	add("Facts", append(dataOf(p.Text, "--- facts"), dataOf(p.Text, "--- missing")...), 1, room/2)
@@ -87,7 +89,7 @@ func dataOf(text, part string) []string {
 		switch {
 		case strings.HasPrefix(line, "--- "):
 			in = strings.HasPrefix(line, part)
-		case in && strings.HasPrefix(line, "  ") && len(strings.TrimSpace(line)) > 12:
+		case in && strings.HasPrefix(line, "  ") && (len(strings.TrimSpace(line)) > 12 || strings.HasPrefix(line, "  #")):
 			out = append(out, strings.TrimSpace(line))
 		}
 	}
@@ -95,9 +97,11 @@ func dataOf(text, part string) []string {
 }
 
 // history is a session with turns of a request, calls and an answer.
-func history(turns, size int) []transcript.Entry {
+func history(turns, size int) []transcript.Entry { return historyFrom(0, turns, size) }
+
+func historyFrom(first, turns, size int) []transcript.Entry {
 	var bodies []transcript.Body
-	for i := range turns {
+	for i := first; i < first+turns; i++ {
 		id := fmt.Sprintf("call-%d", i)
 		bodies = append(bodies,
 			user(fmt.Sprintf("Please change the limit in file%d.go, and do not touch the api of it", i)),
@@ -143,7 +147,14 @@ func mustRun(t testing.TB, job Job, pens ...*pen) Verdict {
 	return v
 }
 
-func checkVerdict(t testing.TB, job Job, v Verdict) {
+// tester is what tests and properties have in common.
+type tester interface {
+	Helper()
+	Error(args ...any)
+	Errorf(format string, args ...any)
+}
+
+func checkVerdict(t tester, job Job, v Verdict) {
 	t.Helper()
 	switch v.Outcome {
 	case Completed:

@@ -147,6 +147,9 @@ func (p *planner) previousNotes() string {
 		case l != nil && c.Version == VersionModel && l.Notes != nil:
 			parts = append(parts, l.Notes.Text)
 		case l != nil && i == len(p.prev)-1:
+			if l.Notes != nil {
+				parts = append(parts, l.Notes.Text)
+			}
 			parts = append(parts, unframed(c))
 		case l == nil:
 			parts = append(parts, c.Text)
@@ -155,9 +158,18 @@ func (p *planner) previousNotes() string {
 	return clipSaid(strings.TrimSpace(strings.Join(parts, "\n\n")), maxCarried)
 }
 
-// unframed is the text of one of our checkpoints without its first sentence.
+// unframed is the text of one of our checkpoints without its first sentence and
+// without notes that it quotes of another one.
 func unframed(c transcript.Checkpoint) string {
-	return strings.TrimPrefix(c.Text, opening(c.Version))
+	text := strings.TrimPrefix(c.Text, opening(c.Version))
+	before, after, ok := strings.Cut(text, earlierNotes)
+	if !ok {
+		return text
+	}
+	if i := strings.Index(after, "\n## "); i >= 0 { // quoted lines are indented
+		return before + after[i:]
+	}
+	return before
 }
 
 // render shows a block.

@@ -59,6 +59,18 @@ func (s *section) take(n int) int {
 	return n
 }
 
+// size is what all lines of the section, which has taken none, and its title need.
+func (s *section) size() int {
+	n := 0
+	for _, l := range s.lines {
+		n += utf8.RuneCountInString(l.text)
+	}
+	if n > 0 {
+		n += utf8.RuneCountInString(s.title)
+	}
+	return n
+}
+
 // String shows the section, nothing if it is empty.
 func (s *section) String() string {
 	if len(s.taken) == 0 {
@@ -73,13 +85,16 @@ func (s *section) String() string {
 	return b.String()
 }
 
+// earlierNotes stands over the notes of a model where no model wrote newer ones.
+const earlierNotes = "\n## Earlier notes, as a model wrote them\n"
+
 // writeExtractive quotes what matters of the ledger within limit tokens.
 func (p *planner) writeExtractive(l *ledger, limit int) string {
 	total := limit*4 - utf8.RuneCountInString(opening(VersionExtractive)+provenance(l)) - utf8.RuneCountInString(p.in.Facts.closing())
-	earlier := []*section{{title: "\n## Earlier summary, as the provider wrote it\n"}, {title: "\n## Earlier notes, as a model wrote them\n"}}
+	earlier := []*section{{title: "\n## Earlier summary, as the provider wrote it\n"}, {title: earlierNotes}}
 	for i, s := range []*said{l.Carried, l.Notes} {
 		if s != nil {
-			earlier[i].lines = inOrder([]string{quote(parsePiece(s.Text).clip(total/4, total/16, ""))})
+			earlier[i].lines = inOrder([]string{quote(parsePiece(s.Text).clip(total/5, total/16, ""))})
 		}
 	}
 	return opening(VersionExtractive) + provenance(l) + p.ledgerSections(l, total, earlier, true) + p.in.Facts.closing()
@@ -105,6 +120,12 @@ func (p *planner) ledgerSections(l *ledger, total int, earlier []*section, said 
 
 	left := total
 	spend := func(s *section, share int) { n := min(left, share); left -= n - s.take(n) }
+	kept := min(left-users.size()*10/7, total*7/20) // for what only the notes know
+	for _, s := range earlier {
+		n := max(min(kept, s.size()), 0)
+		rest := n - s.take(n)
+		kept, left = kept-rest, left-rest
+	}
 	left = takeUsers(users, rules, left)
 	spend(edits, total*9/10)
 	spend(plan, total*3/20)
