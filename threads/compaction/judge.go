@@ -210,7 +210,7 @@ func (e *exam) judgeSubstance(text string) *defect {
 // history or the room is small.
 func (e *exam) leastWeight() int {
 	shown := weight(e.history)
-	return max(min(200, shown/4), min(shown/50, 500, e.limit/8))
+	return max(min(200, shown/20), min(shown/50, 500, e.limit/8))
 }
 
 // related reports whether the notes share something with the history: a name or a

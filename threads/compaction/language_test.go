@@ -74,14 +74,14 @@ func TestNotesInAnotherLanguageAreNoticed(t *testing.T) {
 // notesIn are notes as a model writes them: mostly facts with names in English.
 var notesIn = map[string]string{
 	"en": "## Goal\n- The parser is to read the header of each file in `internal/parse`.\n## Done\n- `ParseHeader`: the bound is fixed and it was tested with `go test`, and it passed.\n- the limit of the buffer is 4,096 and it should not be changed for now\n",
-	"zh": "## 目标\n- 解析器需要读取文件头：internal/parse/header.go\n## 已完成\n- `ParseHeader` 的边界错误已修复，测试 go test ./... 通过\n- 缓冲区上限为 4096，暂时不要修改\n",
-	"ja": "## 目標\n- パーサーがヘッダーを読むようにする：internal/parse/header.go\n## 完了\n- `ParseHeader` の境界エラーを修正し、go test ./... は成功した\n- バッファの上限は 4096 のままにする\n",
-	"ko": "## 목표\n- 파서가 헤더를 읽어야 한다: internal/parse/header.go\n## 완료\n- `ParseHeader` 경계 오류를 고쳤고 go test ./... 통과\n- 버퍼 한도는 4096 으로 유지한다\n",
-	"ru": "## Цель\n- Парсер должен читать заголовок: internal/parse/header.go\n## Сделано\n- В `ParseHeader` исправлена граница, go test ./... проходит\n- Предел буфера 4096 пока не менять\n",
+	"zh": "## 目标\n- 解析器需要读取文件头：internal/parse/header.go\n## 已完成\n- `ParseHeader` 的边界错误已修复，测试 go test ./... 通过\n- 缓冲区上限为 4096，暂时不要修改\n- 用户要求先写测试，不要改动 internal/api 目录\n",
+	"ja": "## 目標\n- パーサーがヘッダーを読むようにする：internal/parse/header.go\n## 完了\n- `ParseHeader` の境界エラーを修正し、go test ./... は成功した\n- バッファの上限は 4096 のままにする\n- ユーザーは src/parser.go のテストも求めている\n",
+	"ko": "## 목표\n- 파서가 헤더를 읽어야 한다: internal/parse/header.go\n## 완료\n- `ParseHeader` 경계 오류를 고쳤고 go test ./... 통과\n- 버퍼 한도는 4096 으로 유지한다\n- 사용자는 internal/api 를 건드리지 말라고 했고 테스트도 요청했다\n",
+	"ru": "## Цель\n- Парсер должен читать заголовок: internal/parse/header.go\n## Сделано\n- В `ParseHeader` исправлена граница, go test ./... проходит\n- Предел буфера 4096 пока не менять\n- Пользователь просит после этого запустить тесты, ошибка индекса устранена в header.go\n",
 	"pt": "## Objetivo\n- O parser deve ler o cabeçalho de cada arquivo em internal/parse.\n## Feito\n- O limite de `ParseHeader` foi corrigido e os testes passam com go test.\n- O limite do buffer é 4096 e não deve ser alterado por enquanto\n",
 	"es": "## Objetivo\n- El analizador debe leer la cabecera de cada archivo en internal/parse.\n## Hecho\n- El límite de `ParseHeader` se ha corregido y las pruebas pasan con go test.\n- El límite del búfer es 4096 y no se debe cambiar por ahora\n",
 	"fr": "## Objectif\n- Le parseur doit lire l'en-tête de chaque fichier dans internal/parse.\n## Fait\n- La borne de `ParseHeader` est corrigée et les tests passent avec go test.\n- La limite du tampon est de 4096 et ne doit pas changer pour le moment\n",
 	"de": "## Ziel\n- Der Parser soll den Kopf von jeder Datei in internal/parse lesen.\n## Erledigt\n- Die Grenze in `ParseHeader` ist repariert und die Tests laufen mit go test durch.\n- Die Grenze des Puffers ist 4096 und wird für jetzt nicht geändert\n",
-	"ar": "## الهدف\n- يجب أن يقرأ المحلل الترويسة: internal/parse/header.go\n## تم إنجازه\n- تم إصلاح الحد في `ParseHeader` والاختبارات ناجحة\n- يبقى حد المخزن المؤقت 4096 دون تغيير\n",
-	"hi": "## लक्ष्य\n- पार्सर को हेडर पढ़ना है: internal/parse/header.go\n## पूरा हुआ\n- `ParseHeader` की सीमा ठीक की गई, go test ./... सफल\n- बफ़र की सीमा 4096 रहेगी, अभी न बदलें\n",
+	"ar": "## الهدف\n- يجب أن يقرأ المحلل الترويسة: internal/parse/header.go\n## تم إنجازه\n- تم إصلاح الحد في `ParseHeader` والاختبارات ناجحة\n- يبقى حد المخزن المؤقت 4096 دون تغيير\n- طلب المستخدم تشغيل الاختبارات بعد ذلك، والخطأ كان في حدود الفهرس داخل header.go\n",
+	"hi": "## लक्ष्य\n- पार्सर को हेडर पढ़ना है: internal/parse/header.go\n## पूरा हुआ\n- `ParseHeader` की सीमा ठीक की गई, go test ./... सफल\n- बफ़र की सीमा 4096 रहेगी, अभी न बदलें\n- उपयोगकर्ता ने इसके बाद टेस्ट चलाने को कहा, सूचकांक की त्रुटि header.go में ठीक हुई\n",
 }

@@ -127,13 +127,15 @@ func withoutEmptySections(lines []string) []string {
 	return out
 }
 
-// weight is how much a text says, in letters: a character of a script that writes
-// syllables or words with one counts for two.
+// weight is how much a text says, in letters: a character of a script that writes a
+// syllable with one counts for two, a character of one that writes words for three.
 func weight(s string) int {
 	n := utf8.RuneCountInString(s)
 	for _, r := range s {
 		switch letterOf(r) {
-		case letterHan, letterKana, letterHangul:
+		case letterHan:
+			n += 2
+		case letterKana, letterHangul:
 			n++
 		}
 	}
