@@ -27,17 +27,24 @@ type actor struct {
 	idle    *time.Timer
 
 	state   *state
-	window  int
+	window  int    // of limits
+	limits  limits // of the thread's model, or of the one that the turn in progress began with
 	session *session
 	// outdated: the session is not the one that the next turn needs.
 	outdated bool
-	turn     *running  // the session's run
-	compact  *running  // the compaction's run
-	waiting  *boundary // the session, at a step boundary
-	readTo   int       // items of the transcript that the model has read
-	steers   int       // calls of Session.Steer that have not returned
-	lastEnd  *message  // the end of a turn that waits for them
-	saved    int64     // seq of the newest snapshot
+	turn     *running       // the session's run
+	compact  *running       // the compaction's run
+	waiting  *boundary      // the session, at a step boundary
+	readTo   int            // items of the transcript that the model has read
+	steers   int            // calls of Session.Steer that have not returned
+	lastEnd  *message       // the end of a turn that waits for them
+	saved    int64          // seq of the newest snapshot
+	asked    int            // estimate of the request that is out and was not counted yet; 0: none
+	native   bool           // the session compacted natively, when the last turn ended
+	learned  *LearnedWindow // by the turn in progress, and not journaled yet
+	telling  int            // post hooks that run
+	rested   bool           // a turn ended since serve looked
+	resting  *time.Timer    // until the thread has rested for long enough to be compacted; nil: it need not be
 	ended    map[transcript.CompactionID][]chan struct{}
 	asking   map[RequestID][]chan<- reply // sessions that wait for an answer
 	carried  preamble                     // as it was for the newest request
@@ -59,9 +66,14 @@ type running struct {
 
 // boundary is a session that waits for its next context.
 type boundary struct {
-	turn   transcript.TurnID
-	answer chan<- reply
+	turn     transcript.TurnID
+	answer   chan<- reply
+	overflow *overflowed // nil at a step boundary
+	since    contextVersion
 }
+
+// contextVersion changes whenever a compaction changes the context.
+type contextVersion struct{ epoch, prunes int }
 
 // A message is a command, or a query if cmd is nil.
 type message struct {
@@ -168,12 +180,15 @@ func (a *actor) done() bool {
 
 // atRest reports whether nothing runs and nothing waits.
 func (a *actor) atRest() bool {
-	return a.turn == nil && a.compact == nil && len(a.state.Queue) == 0 && len(a.state.Requests) == 0 && a.unrecovered == nil
+	return a.turn == nil && a.compact == nil && len(a.state.Queue) == 0 && len(a.state.Requests) == 0 && a.unrecovered == nil && a.resting == nil && a.telling == 0
 }
 
 // leave releases what the actor holds. Nothing runs any more.
 func (a *actor) leave() {
 	a.idle.Stop()
+	if a.resting != nil {
+		a.resting.Stop()
+	}
 	a.cancel(errClosing)
 	if !a.abandoned {
 		a.work.Wait()
@@ -285,13 +300,18 @@ func (a *actor) execute(m message) reply {
 	}
 	switch c := m.cmd.(type) {
 	case stepBoundary:
-		return a.boundary(c, m.reply)
+		return a.boundary(c, boundary{turn: c.turn, answer: m.reply})
+	case overflowed:
+		return a.boundary(c, boundary{turn: c.turn, answer: m.reply, overflow: &c})
 	case askQuestion:
 		return a.ask(c, m.reply)
 	}
 	v, err := a.run(m.cmd)
 	if _, ends := m.cmd.(ender); ends && err != nil && a.failed == nil {
 		a.fail(err) // what runs no more must not stay open: the next load ends it
+	}
+	if end, ok := m.cmd.(endTurn); ok && err == nil && a.state.Active == "" {
+		a.rested, a.native, a.learned = !end.stopped && end.err == nil, end.native, nil
 	}
 	if creates && a.state.Seq == 0 {
 		a.retired = true // it never came to life
@@ -304,28 +324,61 @@ func (a *actor) execute(m message) reply {
 }
 
 // boundary lets a session wait for its next context.
-func (a *actor) boundary(b stepBoundary, answer chan<- reply) reply {
-	a.waiting = &boundary{b.turn, answer}
-	if _, err := a.run(b); err != nil {
+func (a *actor) boundary(c command, w boundary) reply {
+	a.modelled()
+	w.since = a.contextVersion()
+	if w.overflow != nil {
+		a.learned = learnedFrom(w.overflow.Overflow, a.state.Settings, a.window, a.svc.now())
+	}
+	a.waiting = &w
+	if _, err := a.run(c); err != nil {
 		a.waiting = nil
 		return reply{err: err}
 	}
 	return deferred
 }
 
-// answerBoundary answers the session that waits for its next context.
+// modelled notes that the thread's provider is a model: only those ask for contexts.
+func (a *actor) modelled() {
+	if a.session == nil {
+		return
+	}
+	a.svc.mu.Lock()
+	defer a.svc.mu.Unlock()
+	a.svc.models[a.session.settings.Provider] = true
+}
+
+func (a *actor) contextVersion() contextVersion {
+	return contextVersion{a.state.Transcript.Epoch(), len(a.state.Transcript.Prunes)}
+}
+
+// answerBoundary answers the session that waits for its next context. After an
+// overflow the same context is none.
 func (a *actor) answerBoundary() {
 	if a.waiting == nil {
 		return
 	}
 	w := a.waiting
 	a.waiting = nil
+	if w.overflow != nil && w.since == a.contextVersion() {
+		w.answer <- reply{err: w.overflow.failure(a.state.lastOutcome())}
+		return
+	}
 	a.readTo = len(a.state.Transcript.Items)
-	w.answer <- reply{value: adapters.Context{
+	c := a.nextContext()
+	a.asked = a.bare() + a.state.bare
+	w.answer <- reply{value: c}
+}
+
+// nextContext is what the next request holds after its base.
+func (a *actor) nextContext() adapters.Context {
+	return adapters.Context{
 		Epoch:   a.state.Transcript.Epoch(),
 		Entries: append([]transcript.Entry{}, a.state.context...),
-		Tokens:  a.state.tokens, Preamble: a.preamble(),
-	}}
+		Tokens:  a.state.tokens,
+
+		Preamble: a.preamble(),
+	}
 }
 
 // An ender reports that a goroutine of the actor finished.
@@ -349,7 +402,7 @@ func (c endCompaction) ended(a *actor) {
 // those are heard until the very end.
 func internal(c command) bool {
 	switch c.(type) {
-	case report, answerCall, askQuestion, endTurn, enterPhase, endCompaction, stepBoundary:
+	case report, answerCall, answerOwn, askQuestion, endTurn, enterPhase, endCompaction, stepBoundary, overflowed, warnCompaction:
 		return true
 	}
 	return false
@@ -360,9 +413,47 @@ func (a *actor) serve() {
 	if a.closing || a.retired || a.unrecovered != nil || a.turn != nil || a.compact != nil {
 		return
 	}
-	if _, err := a.run(serveNext{}); err != nil {
+	ended := a.rested
+	a.rested = false
+	if _, err := a.run(serveNext{afterTurn: ended}); err != nil {
 		a.svc.log.Error("serve queue", "thread", a.id, "err", err)
 	}
+	if ended {
+		a.rest()
+	}
+}
+
+// rest begins to wait for the time at which a thread that rests is compacted, if it
+// is full enough. Whatever happens in between begins it anew.
+func (a *actor) rest() {
+	idle := a.svc.cfg.Policy.Idle
+	if idle <= 0 || a.resting != nil || !a.mayRest() {
+		return
+	}
+	wait := a.state.UpdatedAt.Add(idle).Sub(a.svc.now())
+	a.resting = time.AfterFunc(max(wait, 0), func() {
+		a.tell(timed(func(a *actor) {
+			a.resting = nil
+			if a.svc.now().Sub(a.state.UpdatedAt) < idle {
+				a.rest()
+				return
+			}
+			if a.mayRest() {
+				if _, err := a.run(compactIdle{}); err != nil {
+					a.svc.log.Error("compact idle thread", "thread", a.id, "err", err)
+				}
+			}
+		}))
+	})
+}
+
+// mayRest reports whether nothing runs and a compaction would be due after a rest.
+func (a *actor) mayRest() bool {
+	if a.closing || a.retired || a.failed != nil || a.turn != nil || a.compact != nil || len(a.state.Queue) > 0 {
+		return false
+	}
+	au := a.automatic(a.state.Settings)
+	return a.state.due(au, 0, au.policy.JudgeIdle)
 }
 
 // fail stops the actor: what it knows may not be what the journal holds.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/plimsoll-dev/plimsoll/events"
@@ -16,9 +17,7 @@ import (
 // run decides a command, journals what follows, folds it, and performs the
 // effects: the only way in which a thread changes.
 func (a *actor) run(c command) (any, error) {
-	d, err := c.decide(a.state, env{
-		now: a.svc.now(), newID: a.svc.newID, window: a.window, base: a.base(), read: a.readTo, policy: a.svc.cfg.Policy, resettle: a.svc.resettle,
-	})
+	d, err := c.decide(a.state, a.env())
 	if err != nil {
 		return nil, err
 	}
@@ -38,6 +37,35 @@ func (a *actor) run(c command) (any, error) {
 		return nil, nil
 	}
 	return d.answer(a.state), nil
+}
+
+// env is what decisions may know now besides the state.
+func (a *actor) env() env {
+	return env{
+		now: a.svc.now(), newID: a.svc.newID, window: a.window, base: a.base(), read: a.readTo, policy: a.svc.cfg.Policy, resettle: a.svc.resettle,
+		auto: a.automatic(a.state.Settings), automatic: a.automatic, asked: a.asked, learned: a.learned,
+	}
+}
+
+// automatic is what decisions know of compactions that nobody asks for, of a thread
+// that has these settings.
+func (a *actor) automatic(settings Settings) automatic {
+	au := automatic{
+		policy: a.svc.cfg.Policy, limits: a.limits, model: settings.model(), route: a.svc.cfg.CompactionRoute,
+		bare: a.bare(), native: a.native,
+	}
+	if a.turn != nil && a.session != nil { // the turn ends as it began
+		settings = a.session.settings
+		au.model = settings.model()
+	} else if au.model != a.state.Settings.model() {
+		au.limits = a.svc.limits(settings.Provider, settings.Model)
+	}
+	au.key = gateKey(au.policy, settings)
+	a.svc.mu.Lock()
+	au.stateless = a.svc.models[settings.Provider]
+	a.svc.mu.Unlock()
+	au.stateless = au.stateless || strings.HasPrefix(a.state.Meter.Model, settings.Provider+"/")
+	return au
 }
 
 // commit journals a decision in one transaction and folds it. When it fails
@@ -81,11 +109,16 @@ func (a *actor) fold(evs []events.Event, head int64) error {
 		}
 		a.outdate(p)
 		evolve(a.state, seq, e.At, p)
+		if w := learnedIn(p); w != nil {
+			a.svc.learn(w)
+			a.learned = nil
+		}
+		if u, ok := p.(UsageUpdated); ok && u.Model != "" {
+			a.asked = 0
+		}
 		a.notify(p)
 	}
-	if !a.outdated || a.turn == nil {
-		a.window = a.svc.window(a.state.Settings)
-	}
+	a.measure()
 	return nil
 }
 
@@ -108,7 +141,8 @@ func (a *actor) renew() {
 	if !a.outdated || a.turn != nil || a.compact != nil {
 		return
 	}
-	a.outdated, a.window = false, a.svc.window(a.state.Settings)
+	a.outdated, a.native = false, false
+	a.measure()
 	sess := a.session
 	if a.session = nil; sess == nil {
 		return

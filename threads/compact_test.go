@@ -55,8 +55,8 @@ func TestManualCompactionIsATurnOfItsOwn(t *testing.T) {
 	if diff := cmp.Diff(want, lines); diff != "" {
 		t.Error(diff)
 	}
-	if len(rec.Skipped) != 1 || rec.Skipped[0].Link != "native" {
-		t.Errorf("skipped %+v, want the native link with its reason", rec.Skipped)
+	if len(rec.Skipped) != 2 || rec.Skipped[0].Link != "native" || rec.Skipped[1].Link != "checkpoint(model)" {
+		t.Errorf("skipped %+v, want the native link and the model's with their reasons", rec.Skipped)
 	}
 	again := b.compact(threads.CompactParams{Thread: id})
 	if *again.Outcome != compaction.Unchanged || *again.Code != compaction.CodeNothingToCompact {

@@ -26,7 +26,12 @@ type env struct {
 	window int // context window of the thread's model; 0 if unknown
 	base   int // tokens no compaction can shrink; 0 until a session was open
 	read   int // items of the transcript that the model has read
-	policy compaction.Policy
+
+	auto      automatic // of the thread's settings, or of the turn in progress
+	automatic func(Settings) automatic
+	asked     int            // estimate of the request that nobody has counted yet; 0: none
+	learned   *LearnedWindow // to be journaled with the next failure
+	policy    compaction.Policy
 
 	// resettle checks settings that were changed, and fills what is empty.
 	resettle func(old, changed Settings) (Settings, error)
@@ -60,6 +65,11 @@ type (
 	stopCompaction struct{}
 	// resumeContext answers the step boundary that waited for a compaction.
 	resumeContext struct{}
+	// tellHooks runs the post hooks of a compaction that completed.
+	tellHooks struct {
+		record       compaction.Record
+		instructions string // of the user
+	}
 	// retire ends the actor: the thread is deleted.
 	retire struct{}
 )
@@ -70,17 +80,28 @@ func (stopTurn) effect()        {}
 func (startCompaction) effect() {}
 func (stopCompaction) effect()  {}
 func (resumeContext) effect()   {}
+func (tellHooks) effect()       {}
 func (retire) effect()          {}
 
 // sourceReanchor is the source of the notice that restates the facts after a
 // boundary.
 const sourceReanchor = "reanchor"
 
+// sourceContinue is the source of the notice that has the model go on after a
+// boundary in the middle of a turn, so that no summary is what it reads last.
+const sourceContinue = "continue"
+
+const continueText = "[Automatic note, not from the user: the conversation so far was just compacted to fit the context window. " +
+	"Go on with the user's last request from where the work stands. Do not start over, and do not answer this note.]"
+
 // beginTurn returns what opens a user turn: the first of its commits.
 func beginTurn(s *state, env env, q QueuedTurn, accepted *Accepted) []Payload {
 	ps := []Payload{
 		StatusChanged{Status: StatusActive, Accepted: accepted},
-		TurnStarted{Turn: transcript.Turn{ID: q.TurnID, Kind: transcript.TurnUser, Status: transcript.TurnInProgress, StartedAt: env.now}},
+		TurnStarted{
+			Turn:           transcript.Turn{ID: q.TurnID, Kind: transcript.TurnUser, Status: transcript.TurnInProgress, StartedAt: env.now},
+			MaxTotalTokens: q.MaxTotalTokens,
+		},
 	}
 	if s.Reanchor != "" {
 		note := transcript.Notice{Source: sourceReanchor, Text: s.Reanchor}
@@ -121,11 +142,14 @@ func compactionItem(env env, r compaction.Record) transcript.Item {
 }
 
 // serveNext returns what an idle thread does next: a compaction that was asked
-// for during the turn, then the queue in order. It is its own commit, after the
-// terminal state of what ran before.
-type serveNext struct{}
+// for during the turn, one that is due after it, then the queue in order, each with
+// the compaction that must come before it. It is its own commit, after the terminal
+// state of what ran before.
+type serveNext struct {
+	afterTurn bool // a turn has just completed
+}
 
-func (serveNext) decide(s *state, env env) (decision, error) {
+func (c serveNext) decide(s *state, env env) (decision, error) {
 	if s.Deleted || s.Active != "" {
 		return decision{}, nil
 	}
@@ -138,8 +162,15 @@ func (serveNext) decide(s *state, env env) (decision, error) {
 			effects:  []effect{startCompaction{rec.CompactionID}},
 		}, nil
 	}
+	au := env.auto
+	if c.afterTurn && !au.policy.NoPostTurn && s.due(au, 0, au.policy.Judge) {
+		return s.compactFirst(env, au, compaction.TriggerPostTurn), nil
+	}
 	if len(s.Queue) > 0 {
 		q := s.Queue[0]
+		if t := s.preTurn(au, q); t != "" {
+			return s.compactFirst(env, au, t), nil
+		}
 		return decision{
 			payloads: append([]Payload{QueueChanged{Queue: append([]QueuedTurn{}, s.Queue[1:]...)}}, beginTurn(s, env, q, nil)...),
 			effects:  []effect{runTurn{q.TurnID, q.Input}},
@@ -166,7 +197,7 @@ func (c acceptInput) decide(s *state, env env) (decision, error) {
 	if err != nil {
 		return decision{}, err
 	}
-	q := QueuedTurn{Input: c.p.Input, ClientID: c.p.ClientID, QueuedAt: transcript.Millis(env.now)}
+	q := QueuedTurn{Input: c.p.Input, ClientID: c.p.ClientID, QueuedAt: transcript.Millis(env.now), MaxTotalTokens: c.p.MaxTotalTokens}
 	if turn := s.activeTurn(); c.p.Mode == ModeSteer && turn != nil && turn.Kind == transcript.TurnUser && s.compacting() == nil {
 		q.TurnID = turn.ID
 		accepted := s.acceptance(env, c.p.IdempotencyKey, c.hash, string(turn.ID))
@@ -193,17 +224,38 @@ func (c acceptInput) decide(s *state, env env) (decision, error) {
 		d.payloads = append(changed, QueueChanged{Queue: append(append([]QueuedTurn{}, s.Queue...), q), Accepted: accepted})
 		return d, nil
 	}
+	if t := s.preTurn(env.after(changed), q); t != "" {
+		first := s.compactFirst(env, env.after(changed), t)
+		d.payloads = append(append(changed, QueueChanged{Queue: []QueuedTurn{q}, Accepted: accepted}), first.payloads...)
+		d.effects = first.effects
+		return d, nil
+	}
 	d.payloads = append(changed, beginTurn(s, env, q, accepted)...)
 	d.effects = []effect{runTurn{q.TurnID, q.Input}}
 	return d, nil
 }
 
+// after is what is known of automatic compactions once the settings have changed.
+func (e env) after(changed []Payload) automatic {
+	for _, p := range changed {
+		if u, ok := p.(SettingsUpdated); ok {
+			return e.automatic(u.Settings)
+		}
+	}
+	return e.auto
+}
+
 // maxQueue bounds the inputs that wait on one thread.
 const maxQueue = 256
 
-// compacting returns the compaction that has left the phase requested.
+// compacting returns the compaction that runs; nil if there is none, or if it only
+// waits for a step boundary. One that runs has its place in the timeline.
 func (s *state) compacting() *compaction.Record {
-	if r := s.running(); r != nil && r.Phase != compaction.PhaseRequested {
+	r := s.running()
+	if r == nil {
+		return nil
+	}
+	if _, started := s.itemAt[transcript.ItemID(r.CompactionID)]; r.Phase != compaction.PhaseRequested || started {
 		return r
 	}
 	return nil
@@ -346,10 +398,7 @@ func reported(s *state, env env, turn transcript.TurnID, updates []adapters.Upda
 			}
 			ps = append(ps, done)
 		case adapters.UsageReported:
-			usage = UsageUpdated{
-				TurnID: turn, Last: u.Usage, Total: addUsage(usage.Total, u.Usage),
-				Context: u.Usage.InputTokens + u.Usage.OutputTokens, Base: env.base, Source: "provider", Window: env.window,
-			}
+			usage = s.usageOf(env, turn, usage, u.Usage, 0)
 			ps = append(ps, usage)
 		case adapters.PlanUpdated:
 			ps = append(ps, PlanUpdated{TurnID: turn, Plan: u.Plan})

@@ -31,10 +31,8 @@ func (c requestCompaction) decide(s *state, env env) (decision, error) {
 		}
 		return d, nil
 	}
-	id := transcript.CompactionID(env.newID())
-	r := compaction.NewRecord()
-	r.CompactionID, r.ThreadID, r.Trigger = id, s.ID, compaction.TriggerManual
-	r.Epoch, r.BaseSeq, r.RequestedAt = s.Transcript.Epoch(), s.Seq, transcript.Millis(env.now)
+	r := s.newCompaction(env, compaction.TriggerManual)
+	id := r.CompactionID
 	req := &CompactRequest{Route: c.p.Route, Writer: c.p.Writer, Budget: c.p.Budget, Instructions: c.p.Instructions}
 	accepted := s.acceptance(env, c.p.IdempotencyKey, c.hash, string(id))
 	d := decision{answer: recordOf(id)}
@@ -57,7 +55,7 @@ func recordOf(id transcript.CompactionID) func(*state) any {
 }
 
 // stepBoundary is the session asking for its next context. A compaction that was
-// requested during the turn runs now, before the answer.
+// requested during the turn, or is due, runs now, before the answer.
 type stepBoundary struct{ turn transcript.TurnID }
 
 func (c stepBoundary) decide(s *state, env env) (decision, error) {
@@ -65,18 +63,35 @@ func (c stepBoundary) decide(s *state, env env) (decision, error) {
 		return decision{}, errOver(c.turn)
 	}
 	r := s.running()
-	if r == nil {
-		return decision{effects: []effect{resumeContext{}}}, nil
-	}
-	if r.Phase != compaction.PhaseRequested {
+	if r != nil && r.Phase != compaction.PhaseRequested {
 		return decision{}, nil // it runs; the answer follows its end
 	}
-	rec := *r
-	rec.TurnID, rec.BaseSeq, rec.Epoch = c.turn, s.Seq, s.Transcript.Epoch()
-	return decision{
-		payloads: []Payload{ItemStarted{Item: compactionItem(env, rec)}, CompactionUpdated{Record: rec}},
-		effects:  []effect{startCompaction{rec.CompactionID}},
-	}, nil
+	var ps []Payload
+	if s.Budget.Limit > 0 {
+		ps = s.uncounted(env, c.turn, nil)
+	}
+	budget := s.budget(ps)
+	if budget.Exhausted() {
+		return decision{}, errBudget{budget}
+	}
+	note := s.press(env, budget)
+	ps = append(ps, note...)
+	d := decision{effects: []effect{resumeContext{}}}
+	switch {
+	case r != nil:
+		rec := *r
+		rec.TurnID, rec.BaseSeq, rec.Epoch = c.turn, s.Seq, s.Transcript.Epoch()
+		d = decision{
+			payloads: []Payload{ItemStarted{Item: compactionItem(env, rec)}, CompactionUpdated{Record: rec}},
+			effects:  []effect{startCompaction{rec.CompactionID}},
+		}
+	case s.due(env.auto, 0, env.auto.policy.Judge):
+		d = s.compactInside(env, compaction.TriggerMidTurn, nil)
+	case s.relieves(env, note):
+		d = s.compactInside(env, compaction.TriggerBudget, nil)
+	}
+	d.payloads = append(ps, d.payloads...)
+	return d, nil
 }
 
 // enterPhase makes the next phase of a compaction durable.
@@ -84,6 +99,7 @@ type enterPhase struct {
 	id    transcript.CompactionID
 	phase compaction.Phase
 	route compaction.Route
+	scale compaction.Scale
 }
 
 func (c enterPhase) decide(s *state, env env) (decision, error) {
@@ -99,7 +115,8 @@ func (c enterPhase) decide(s *state, env env) (decision, error) {
 	rec.Phase, rec.Route = phase, &c.route
 	if rec.StartedAt == nil {
 		rec.StartedAt = new(transcript.Millis(env.now))
-		rec.Before = compaction.Measured(env.base+s.tokens, env.window)
+		rec.Ruler = c.scale.Ruler()
+		rec.Before = c.scale.Measured(c.scale.Tokens(env.base+s.tokens), env.window)
 	}
 	return decision{payloads: []Payload{CompactionUpdated{Record: rec}}}, nil
 }
@@ -110,6 +127,9 @@ type endCompaction struct {
 	id      transcript.CompactionID
 	verdict compaction.Verdict
 	covered int // items of the transcript when the run began
+	scale   compaction.Scale
+
+	instructions string // of the user, for the hooks
 }
 
 func (c endCompaction) decide(s *state, env env) (decision, error) {
@@ -119,24 +139,44 @@ func (c endCompaction) decide(s *state, env env) (decision, error) {
 	}
 	v := c.checked(s, *r)
 	rec, boundary, prune := r.Conclude(v, compaction.End{
-		At: transcript.Millis(env.now), Checkpoint: transcript.ItemID(env.newID()), Window: env.window, Covered: c.covered,
+		At: transcript.Millis(env.now), Checkpoint: transcript.ItemID(env.newID()), Window: env.window, Covered: c.covered, Scale: c.scale,
 	})
-	updated := CompactionUpdated{Record: rec, Boundary: boundary, Prune: prune}
+	updated := CompactionUpdated{Record: rec, Boundary: boundary, Prune: prune, Gate: s.gateAfter(env, rec)}
 	if v.Composed != nil && boundary != nil {
 		updated.Reanchor = v.Composed.Reanchor
 	}
 	ps := []Payload{updated}
+	d := decision{}
 	if v.Outcome == compaction.Completed {
 		ps = append(ps, contextMeasured(s, env, rec), ItemCompleted{Item: closedMarker(s, env, rec)})
+		d.effects = append(d.effects, tellHooks{rec, c.instructions})
 	}
 	turn := s.activeTurn()
-	if turn == nil || turn.Kind != transcript.TurnCompact {
-		return decision{payloads: append(ps, sideNote(rec)...), effects: []effect{resumeContext{}}}, nil
-	}
-	if v.Outcome != compaction.Completed {
+	inside := turn == nil || turn.Kind != transcript.TurnCompact
+	if v.Outcome != compaction.Completed && (!inside || rec.Usage != nil) {
 		ps = append(ps, contextMeasured(s, env, rec)) // the codex TUI forgets its count when it asks (codex 0.171, observed)
 	}
-	return decision{payloads: append(ps, endCompactTurn(env, *turn, rec)...)}, nil
+	if inside {
+		if boundary != nil && turn != nil {
+			ps = append(ps, goOn(env, turn.ID, updated.Reanchor)...)
+		}
+		d.payloads, d.effects = append(ps, s.sideNote(rec)...), append(d.effects, resumeContext{})
+		return d, nil
+	}
+	d.payloads = append(ps, s.endCompactTurn(env, *turn, rec)...)
+	return d, nil
+}
+
+// goOn is what a model reads after a boundary in the middle of a turn: the facts, and
+// that it is to continue.
+func goOn(env env, turn transcript.TurnID, reanchor string) []Payload {
+	var ps []Payload
+	if reanchor != "" {
+		note := transcript.Notice{Source: sourceReanchor, Text: reanchor}
+		ps = append(ps, ItemCompleted{Item: wholeItem(env, turn, note), Reanchor: true})
+	}
+	note := transcript.Notice{Source: sourceContinue, Text: continueText}
+	return append(ps, ItemCompleted{Item: wholeItem(env, turn, note)})
 }
 
 // checked returns the verdict, or a failure if committing it would break the
@@ -152,6 +192,10 @@ func (c endCompaction) checked(s *state, r compaction.Record) compaction.Verdict
 		fail.Code, fail.Reason = "baseMoved", "the thread changed while its context was compacted"
 		return fail
 	}
+	if err := s.checkPins(); v.Outcome == compaction.Completed && err != nil {
+		fail.Code, fail.Reason = string(fault.Corrupt), err.Error()
+		return fail
+	}
 	return v
 }
 
@@ -160,7 +204,10 @@ func (c endCompaction) checked(s *state, r compaction.Record) compaction.Verdict
 func contextMeasured(s *state, env env, r compaction.Record) Payload {
 	u := s.Usage
 	u.TurnID, u.Window, u.Base = r.TurnID, env.window, env.base
-	u.Last = adapters.Usage{} // of no request: as codex says it (codex 0.171, observed)
+	u.Last, u.Estimate, u.Model, u.Gate = adapters.Usage{}, 0, "", nil // of no request: as codex says it (codex 0.171, observed)
+	if c := r.Usage; c != nil {
+		u.Total = addUsage(u.Total, adapters.Usage{InputTokens: c.InputTokens, OutputTokens: c.OutputTokens})
+	}
 	switch {
 	case r.After != nil:
 		u.Context, u.Source = r.After.Tokens, r.After.Source
@@ -182,29 +229,34 @@ func closedMarker(s *state, env env, r compaction.Record) transcript.Item {
 
 // endCompactTurn ends the turn of a manual compaction: a refusal or a failure
 // reaches clients as the turn's error, because an error reply would end the
-// codex TUI (codex 0.171, observed).
-func endCompactTurn(env env, turn transcript.Turn, r compaction.Record) []Payload {
+// codex TUI (codex 0.171, observed). Of a row of automatic ones that all end the
+// same way only the first says so.
+func (s *state) endCompactTurn(env env, turn transcript.Turn, r compaction.Record) []Payload {
 	turn.CompletedAt, turn.Status = env.now, transcript.TurnCompleted
 	status := StatusChanged{Status: StatusIdle}
 	switch *r.Outcome {
 	case compaction.Completed:
 		return []Payload{status, TurnCompleted{Turn: turn}}
 	case compaction.Unchanged:
-		return []Payload{WarningRaised{Message: outcomeText(r)}, status, TurnCompleted{Turn: turn}}
+		return append(s.sideNote(r), status, TurnCompleted{Turn: turn})
 	case compaction.Cancelled, compaction.Interrupted:
 		turn.Status = transcript.TurnInterrupted
 		return []Payload{status, TurnCompleted{Turn: turn}}
 	case compaction.Refused, compaction.Denied, compaction.Failed, compaction.Uncertain:
 		turn.Status = transcript.TurnFailed
 		turn.Error = &transcript.TurnError{Message: outcomeText(r), Code: outcomeCode(r)}
+		if s.repeats(r) {
+			return []Payload{status, TurnCompleted{Turn: turn}}
+		}
 		return []Payload{status, ErrorRaised{TurnID: turn.ID, Error: *turn.Error}, TurnCompleted{Turn: turn}}
 	}
 	panic("threads: unknown outcome " + string(*r.Outcome))
 }
 
-// sideNote tells of a compaction inside a turn that goes on whatever came of it.
-func sideNote(r compaction.Record) []Payload {
-	if *r.Outcome == compaction.Completed {
+// sideNote tells of a compaction that changed nothing, while the thread goes on
+// whatever came of it.
+func (s *state) sideNote(r compaction.Record) []Payload {
+	if *r.Outcome == compaction.Completed || s.repeats(r) {
 		return nil
 	}
 	return []Payload{WarningRaised{Message: outcomeText(r)}}
@@ -279,11 +331,11 @@ func (c recoverThread) endCompactions(s *state, env env) []Payload {
 			v.Route = *r.Route
 		}
 		rec, _, _ := r.Conclude(v, compaction.End{At: transcript.Millis(env.now)})
-		ps = append(ps, CompactionUpdated{Record: rec})
+		ps = append(ps, CompactionUpdated{Record: rec, Gate: s.gateAfter(env, rec)})
 		if turn := s.activeTurn(); turn != nil && turn.ID == r.TurnID && turn.Kind == transcript.TurnCompact {
-			ps = append(ps, endCompactTurn(env, *turn, rec)...)
+			ps = append(ps, s.endCompactTurn(env, *turn, rec)...)
 		} else {
-			ps = append(ps, sideNote(rec)...)
+			ps = append(ps, s.sideNote(rec)...)
 		}
 	}
 	return ps

@@ -17,6 +17,7 @@ type endTurn struct {
 	err     *transcript.TurnError // the turn failed
 	stopped bool                  // the turn was interrupted
 	partial map[transcript.ItemID]string
+	native  bool // the session compacts by itself
 }
 
 func (c endTurn) decide(s *state, env env) (decision, error) {
@@ -32,6 +33,9 @@ func (c endTurn) decide(s *state, env env) (decision, error) {
 		ps = append(append(ps, asked...), s.unflag(ofTurn)...)
 		return decision{payloads: ps, effects: []effect{runTurn{c.turn, more}}}, nil
 	}
+	if c.err == nil && !c.stopped && s.Budget.Limit > 0 {
+		ps = append(ps, s.uncounted(env, c.turn, ps)...)
+	}
 	ps = append(ps, closeOpen(s, env, c, ps)...)
 	done := *turn
 	done.CompletedAt, done.Status = env.now, transcript.TurnCompleted
@@ -45,7 +49,7 @@ func (c endTurn) decide(s *state, env env) (decision, error) {
 	}
 	ps = append(ps, StatusChanged{Status: status})
 	if c.err != nil && !c.stopped {
-		ps = append(ps, ErrorRaised{TurnID: c.turn, Error: *c.err})
+		ps = append(ps, ErrorRaised{TurnID: c.turn, Error: *c.err, Learned: env.learned})
 	}
 	return decision{payloads: append(append(ps, TurnCompleted{Turn: done}), asked...)}, nil
 }

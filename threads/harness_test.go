@@ -30,6 +30,7 @@ type puppet struct {
 	window   int
 	requests chan *request
 	ability  adapters.Ability
+	unfit    *adapters.Refusal // nil: it writes checkpoints
 }
 
 // A request is one that the puppet got.
@@ -40,10 +41,14 @@ type request struct {
 }
 
 func newPuppet() *puppet {
-	return &puppet{window: 100_000, requests: make(chan *request, 16), ability: adapters.Ability{
-		Refusal: &adapters.Refusal{Code: "nativeUnsupported", Reason: "a puppet cannot compact", Remedy: "use route local"},
-	}}
+	return &puppet{
+		window: 100_000, requests: make(chan *request, 16),
+		ability: adapters.Ability{Refusal: &adapters.Refusal{Code: "nativeUnsupported", Reason: "a puppet cannot compact", Remedy: "use route local"}},
+		unfit:   &adapters.Refusal{Code: "writerUnfit", Reason: "a puppet writes nothing", Remedy: "none"},
+	}
 }
+
+func (p *puppet) Unfit() *adapters.Refusal { return p.unfit }
 
 func (p *puppet) Models(context.Context) ([]adapters.ModelInfo, error) {
 	return []adapters.ModelInfo{{ID: "puppet", DisplayName: "Puppet", ContextWindow: p.window, MaxOutput: 1000}}, nil
@@ -87,10 +92,19 @@ func (r *request) send(t testing.TB, chunks ...adapters.Chunk) {
 	}
 }
 
-// answer ends the request with a text.
+// answer ends the request with a text, and counts honestly.
 func (r *request) answer(t testing.TB, text string) {
 	t.Helper()
-	r.send(t, adapters.MessageText{Text: text}, adapters.UsageChunk{Usage: adapters.Usage{InputTokens: 100, OutputTokens: 10}}, adapters.Done{Stop: adapters.StopEnd})
+	r.send(t, adapters.MessageText{Text: text}, adapters.UsageChunk{Usage: r.usage(text)}, adapters.Done{Stop: adapters.StopEnd})
+}
+
+// usage is what the request and a text weigh by transcript.Ruler.
+func (r *request) usage(text string) adapters.Usage {
+	in := transcript.Tokens(transcript.Notice{Text: r.Base.System})
+	for _, e := range r.Entries {
+		in += transcript.Tokens(e.Item.Body)
+	}
+	return adapters.Usage{InputTokens: in, OutputTokens: transcript.Tokens(transcript.AgentMessage{Text: text})}
 }
 
 // texts is what the model read, one entry a line.
@@ -136,6 +150,9 @@ func (c *counting) count() int {
 type unclosed struct{ events.Journal }
 
 func (unclosed) Close() error { return nil }
+
+// never keeps threads from compacting by themselves.
+func never(c *threads.Config) { c.Policy.Off = true }
 
 func newBench(t *testing.T, change ...func(*threads.Config)) *bench {
 	t.Helper()

@@ -68,7 +68,7 @@ func TestJoinOfAnIdleThread(t *testing.T) {
 	}
 	b.turn(id, "one", "1")
 	j = b.join(id)
-	if j.Usage == nil || j.Usage.Context != 110 || j.Turns != nil || j.Thread.Turns != 1 {
+	if j.Usage == nil || j.Usage.Context != 7 || j.Turns != nil || j.Thread.Turns != 1 {
 		t.Errorf("joined %+v", j)
 	}
 	if _, err := b.svc.Join(t.Context(), "nope"); fault.CodeOf(err) != fault.NotFound {
@@ -184,7 +184,7 @@ func TestTheTurnsOfAJoinAreThoseOfItsMoment(t *testing.T) {
 
 // All turns come, the newest in full; one that fits on no page comes in summary.
 func TestAJoinShowsTheNewestTurnsInFullAsFarAsTheyFit(t *testing.T) {
-	b := newBench(t)
+	b := newBench(t, never)
 	id := b.create()
 	half := strings.Repeat("x", 5<<19) // 2.5 MiB
 	for _, text := range []string{"small", half, "small", half} {
@@ -295,7 +295,7 @@ func TestTurnsShowTheirItemsAsAskedFor(t *testing.T) {
 // Turns in full view come as far as they fit; one that fits nowhere is shown in
 // summary. Together the pages have every turn once.
 func TestTurnsInFullViewComeAsFarAsTheyFit(t *testing.T) {
-	b := newBench(t)
+	b := newBench(t, never)
 	id := b.create()
 	half := strings.Repeat("x", 5<<19) // 2.5 MiB
 	for _, text := range []string{"small", half, half, "small"} {

@@ -2,9 +2,13 @@ package threads
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
+	"github.com/plimsoll-dev/plimsoll/threads/compaction"
+	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
 
 // LearnedFor is how long a window counts that a provider named in an error: some
@@ -13,5 +17,83 @@ const LearnedFor = 24 * time.Hour
 
 // Overflowed implements adapters.Host.
 func (h *host) Overflowed(ctx context.Context, o adapters.Overflow) (adapters.Context, error) {
-	return adapters.Context{}, &adapters.Error{Class: adapters.ClassOverflow, Message: "the request does not fit the context window", Err: o.Err}
+	v, err := h.a.send(ctx, message{cmd: overflowed{h.turn, o}})
+	if err != nil {
+		return adapters.Context{}, err
+	}
+	return v.(adapters.Context), nil
+}
+
+// overflowed is a session whose request did not fit. It waits like one at a step
+// boundary, for one compaction. A turn gets one: what does not fit after that never
+// will.
+type overflowed struct {
+	turn transcript.TurnID
+	adapters.Overflow
+}
+
+func (c overflowed) decide(s *state, env env) (decision, error) {
+	if s.Active != c.turn || s.Stopping {
+		return decision{}, errOver(c.turn)
+	}
+	gate := s.Gate.Measured(env.auto.policy, s.load(env.auto, 0), env.auto.key)
+	switch {
+	case env.auto.policy.Off:
+		return decision{}, c.failure("automatic compaction is off")
+	case s.Overflows > 0:
+		return decision{}, c.failure("the context was compacted once in this turn, which did not suffice")
+	case gate.BreakerOpen():
+		return decision{}, c.failure("automatic compaction has stopped after it failed several times; compact the thread yourself")
+	}
+	r := s.running()
+	if r == nil {
+		return s.compactInside(env, c.trigger(), env.learned), nil
+	}
+	rec := *r // it was asked for meanwhile: now it is needed
+	rec.Trigger = c.trigger()
+	rec.TurnID, rec.BaseSeq, rec.Epoch = c.turn, s.Seq, s.Transcript.Epoch()
+	return decision{
+		payloads: []Payload{ItemStarted{Item: compactionItem(env, rec)}, CompactionUpdated{Record: rec, Learned: env.learned}},
+		effects:  []effect{startCompaction{rec.CompactionID}},
+	}, nil
+}
+
+func (c overflowed) trigger() compaction.Trigger {
+	if c.Length {
+		return compaction.TriggerLength
+	}
+	return compaction.TriggerOverflow
+}
+
+// tokens is how large the request was that did not fit, as far as anybody knows.
+func (c overflowed) tokens(l compaction.Load) int {
+	if c.Requested > 0 {
+		return c.Requested
+	}
+	return max(l.Used, l.Window)
+}
+
+// failure is the error that the turn ends with.
+func (c overflowed) failure(why string) error {
+	text := "the request does not fit the model's context window"
+	if c.Length {
+		text = "the answer filled the model's context window"
+	}
+	if c.Requested > 0 && c.Limit > 0 {
+		text += fmt.Sprintf(" (%d tokens, the window has %d)", c.Requested, c.Limit)
+	}
+	if e, ok := errors.AsType[*adapters.Error](c.Err); ok && e.Message != "" {
+		text += ": " + e.Message
+	}
+	return &adapters.Error{
+		Class: adapters.ClassOverflow, Message: text + "; " + why, Requested: c.Requested, Limit: c.Limit, Err: c.Err,
+	}
+}
+
+// lastOutcome tells how the newest compaction ended.
+func (s *state) lastOutcome() string {
+	if n := len(s.Compactions); n > 0 && s.Compactions[n-1].Terminal() {
+		return outcomeText(s.Compactions[n-1])
+	}
+	return "no compaction has ended"
 }

@@ -138,6 +138,14 @@ func (a *actor) base() int {
 	return a.state.Usage.Base
 }
 
+// bare is base by transcript.EstimateText.
+func (a *actor) bare() int {
+	if a.session != nil {
+		return a.session.bare + a.carried.bare
+	}
+	return a.state.Usage.Base
+}
+
 func (a *actor) readContext(epoch *int) (ContextRead, error) {
 	t := &a.state.Transcript
 	current := t.Epoch()

@@ -100,6 +100,8 @@ type Service struct {
 
 	mu      sync.Mutex         // guards what follows; never held while waiting
 	catalog map[string]*models // by provider
+	learned map[string]LearnedWindow
+	models  map[string]bool // providers whose sessions ask for the context: stateless ones
 	loaded  map[transcript.ThreadID]*slot
 	closed  bool // no more work is taken
 	shut    bool // Close was called
@@ -136,8 +138,8 @@ func Open(ctx context.Context, cfg Config) (*Service, error) {
 	}
 	s := &Service{
 		cfg: cfg, hub: events.NewHub(cfg.Journal, textOf), log: cfg.Logger,
-		catalog: map[string]*models{},
-		now:     func() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }, newID: newID,
+		catalog: map[string]*models{}, learned: map[string]LearnedWindow{}, models: map[string]bool{},
+		now: func() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }, newID: newID,
 		closing: make(chan struct{}), directory: newDirectory(), loaded: map[transcript.ThreadID]*slot{},
 	}
 	s.listModels(ctx)
@@ -304,11 +306,15 @@ func (s *Service) load(id transcript.ThreadID, sl *slot, create bool) {
 		close(sl.ready)
 		return
 	}
+	for i := range st.Learned {
+		s.learn(&st.Learned[i])
+	}
 	a := &actor{
 		id: id, svc: s, mailbox: make(chan message), stopped: make(chan struct{}), gone: make(chan struct{}),
-		ctx: ctx, cancel: cancel, state: st, saved: st.unpacked, window: s.window(st.Settings), ended: map[transcript.CompactionID][]chan struct{}{}, asking: map[RequestID][]chan<- reply{},
+		ctx: ctx, cancel: cancel, state: st, saved: st.unpacked, ended: map[transcript.CompactionID][]chan struct{}{}, asking: map[RequestID][]chan<- reply{},
 		idle: time.NewTimer(s.cfg.IdleAfter),
 	}
+	a.measure()
 	a.loop(func(err error) {
 		if err != nil {
 			sl.err = fault.Wrap(fault.Unavailable, err, "thread %s cannot be loaded: the storage failed; retry later", id)
@@ -398,16 +404,6 @@ func (s *Service) provider(name string) (Provider, bool) {
 		return Provider{}, false
 	}
 	return s.cfg.Providers[i], true
-}
-
-// window returns the context window of the model that a thread runs with.
-func (s *Service) window(settings Settings) int {
-	for _, m := range s.modelsOf(settings.Provider) {
-		if m.ID == settings.Model {
-			return m.ContextWindow
-		}
-	}
-	return 0
 }
 
 // oneOf returns v, or the first of allowed if v is empty.

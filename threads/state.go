@@ -65,7 +65,7 @@ func (s *state) cursor() events.Cursor { return events.Cursor{Journal: s.journal
 
 // snapshotVersion changes whenever a snapshot of before cannot be used any more;
 // the state is then folded from the first event.
-const snapshotVersion = 6
+const snapshotVersion = 7
 
 // An idempotency key is remembered for acceptedFor, unless a thread is given more
 // than maxAccepted of them in that time.
@@ -85,7 +85,8 @@ type index struct {
 	resultOf map[transcript.ItemID]int               // index of the result, by its call's item
 	paired   map[transcript.ItemID]bool              // results that have a call
 	context  []transcript.Entry                      // of the current epoch
-	tokens   int                                     // of context
+	tokens   int                                     // of context, by transcript.Tokens
+	bare     int                                     // of context, by transcript.Estimate
 }
 
 func newState(id transcript.ThreadID) *state {
@@ -111,6 +112,10 @@ func newIndex() index {
 func evolve(s *state, seq int64, at time.Time, p Payload) {
 	s.Seq, s.UpdatedAt = seq, at
 	s.accept(acceptedIn(p), at)
+	s.learn(learnedIn(p))
+	if s.otherContext(p) {
+		defer s.Meter.Forget()
+	}
 	switch p := p.(type) {
 	case ThreadStarted, ThreadDeleted, NameUpdated, ThreadArchived, ThreadUnarchived, SettingsUpdated, MetadataUpdated:
 		s.evolveThread(p)
@@ -126,7 +131,7 @@ func evolve(s *state, seq int64, at time.Time, p Payload) {
 	case QueueChanged:
 		s.Queue = p.Queue
 	case TurnStarted:
-		s.startTurn(p.Turn)
+		s.startTurn(p)
 	case TurnCompleted:
 		s.completeTurn(p.Turn)
 	case ItemStarted:
@@ -136,7 +141,7 @@ func evolve(s *state, seq int64, at time.Time, p Payload) {
 	case PlanUpdated:
 		s.setPlan(p.TurnID, p.Plan)
 	case UsageUpdated:
-		s.Usage = p
+		s.takeUsage(p)
 	case CompactionUpdated:
 		s.updateCompaction(p)
 	case PinsChanged:
@@ -216,13 +221,14 @@ func (s *state) forgetKeys(now time.Time) {
 	}
 }
 
-func (s *state) startTurn(t transcript.Turn) {
-	if _, again := s.turnAt[t.ID]; again {
+func (s *state) startTurn(p TurnStarted) {
+	if _, again := s.turnAt[p.Turn.ID]; again {
 		return
 	}
-	s.turnAt[t.ID] = len(s.Transcript.Turns)
-	s.Transcript.Turns = append(s.Transcript.Turns, t)
-	s.Active = t.ID
+	s.turnAt[p.Turn.ID] = len(s.Transcript.Turns)
+	s.Transcript.Turns = append(s.Transcript.Turns, p.Turn)
+	s.Active = p.Turn.ID
+	s.Budget, s.Pressed, s.Overflows = compaction.Budget{Limit: p.MaxTotalTokens}, false, 0
 }
 
 func (s *state) completeTurn(t transcript.Turn) {
@@ -256,6 +262,8 @@ func (s *state) addItem(it transcript.Item, open bool) {
 		}
 	case transcript.Plan:
 		s.setPlan(it.Turn, b)
+	case transcript.Notice:
+		s.Pressed = s.Pressed || b.Source == sourcePressure && it.Turn == s.Active
 	default:
 	}
 	if transcript.InContext(it) {
@@ -279,7 +287,14 @@ func (s *state) pairCall(i int) {
 
 func (s *state) addEntry(it transcript.Item) {
 	s.context = append(s.context, transcript.Entry{Item: it, Form: transcript.FormWhole})
-	s.tokens += transcript.Tokens(it.Body)
+	s.weigh(it.Body, 1)
+	s.Meter.Add(it.Body)
+}
+
+// weigh adds n times the size of a body to the size of the context.
+func (s *state) weigh(b transcript.Body, n int) {
+	s.tokens += n * transcript.Tokens(b)
+	s.bare += n * transcript.Estimate(b)
 }
 
 // completeItem gives an open item its final body, or adds a whole one.
@@ -315,19 +330,24 @@ func (s *state) putEntry(i int) {
 		at--
 	}
 	if at < len(s.context) && s.context[at].Item.ID == it.ID {
-		s.tokens -= transcript.Tokens(s.context[at].Item.Body)
+		s.weigh(s.context[at].Item.Body, -1)
 		s.context = slices.Delete(s.context, at, at+1)
 	}
 	if transcript.InContext(it) {
 		s.context = slices.Insert(s.context, at, transcript.Entry{Item: it, Form: transcript.FormWhole})
-		s.tokens += transcript.Tokens(it.Body)
+		s.weigh(it.Body, 1)
+		s.Meter.Add(it.Body)
 	}
 }
 
 func (s *state) updateCompaction(p CompactionUpdated) {
 	r := p.Record
 	r.ThreadID = s.ID // an exported thread is imported under another id
-	if known := s.compaction(r.CompactionID); known != nil {
+	known := s.compaction(r.CompactionID)
+	if r.Trigger.Recovers() && r.TurnID == s.Active && (known == nil || !known.Trigger.Recovers()) {
+		s.Overflows++
+	}
+	if known != nil {
 		*known = r
 	} else {
 		s.Compactions = append(s.Compactions, r)
@@ -337,6 +357,13 @@ func (s *state) updateCompaction(p CompactionUpdated) {
 	}
 	if r.Terminal() {
 		delete(s.CompactRequests, r.CompactionID)
+	}
+	if p.Gate != nil {
+		s.Gate = *p.Gate
+	}
+	if p.Prune != nil {
+		s.Transcript.Prunes = append(s.Transcript.Prunes, *p.Prune)
+		s.reindexContext()
 	}
 	if p.Boundary != nil {
 		s.Transcript.Boundaries = append(s.Transcript.Boundaries, *p.Boundary)
@@ -366,9 +393,9 @@ func (s *state) compaction(id transcript.CompactionID) *compaction.Record {
 
 // reindexContext rebuilds the context of the current epoch from the transcript.
 func (s *state) reindexContext() {
-	s.context, s.tokens = currentContext(&s.Transcript), 0
+	s.context, s.tokens, s.bare = currentContext(&s.Transcript), 0, 0
 	for _, e := range s.context {
-		s.tokens += transcript.Tokens(e.Item.Body)
+		s.weigh(e.Item.Body, 1)
 	}
 }
 

@@ -224,7 +224,7 @@ func keptOf(t *transcript.Transcript, epoch int) ([]transcript.Kept, error) {
 // compactionNote reports whether an item is there only because of a compaction.
 func compactionNote(it transcript.Item) bool {
 	note, ok := it.Body.(transcript.Notice)
-	return ok && note.Source == sourceReanchor
+	return ok && (note.Source == sourceReanchor || note.Source == sourceContinue)
 }
 
 // refusedUndo says why a compaction cannot be undone, and which one can.
@@ -285,7 +285,7 @@ func (s *state) measured(env env, entries []transcript.Entry) UsageUpdated {
 	if s.Meter.Ratio > 0 {
 		m := s.Meter
 		m.Forget()
-		u.Context, u.Source = m.Tokens(s.Settings.Model, estimate)
+		u.Context, u.Source = m.Tokens(s.Settings.model(), estimate)
 	}
 	if n := len(s.Transcript.Turns); n > 0 {
 		u.TurnID = s.Transcript.Turns[n-1].ID

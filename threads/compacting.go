@@ -1,0 +1,244 @@
+package threads
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/plimsoll-dev/plimsoll/adapters"
+	"github.com/plimsoll-dev/plimsoll/threads/compaction"
+	"github.com/plimsoll-dev/plimsoll/threads/failpoint"
+	"github.com/plimsoll-dev/plimsoll/threads/fault"
+	"github.com/plimsoll-dev/plimsoll/threads/transcript"
+)
+
+// compactNow starts the run of a compaction whose request is journaled.
+func (a *actor) compactNow(id transcript.CompactionID) {
+	ctx, cancel := context.WithCancelCause(a.ctx)
+	a.compact = &running{compaction: id, cancel: cancel}
+	settings := a.state.Settings
+	a.work.Go(func() { a.runCompaction(ctx, id, settings) })
+}
+
+func (a *actor) unread() map[transcript.ItemID]bool { return a.state.unread(a.readTo) }
+
+// unread returns what no compaction may touch in the middle of a turn: what the
+// model has not read yet, the prompt it works on, and calls without a result.
+func (s *state) unread(read int) map[transcript.ItemID]bool {
+	turn := s.activeTurn()
+	if turn == nil || turn.Kind != transcript.TurnUser {
+		return nil
+	}
+	open := map[transcript.ItemID]bool{}
+	for _, it := range s.Transcript.Items[min(read, len(s.Transcript.Items)):] {
+		open[it.ID] = true
+	}
+	for _, call := range s.calls {
+		open[call] = true
+	}
+	for _, it := range slices.Backward(s.Transcript.Items) {
+		if it.Turn != turn.ID {
+			break
+		}
+		if it.Body.Kind() == transcript.KindUserMessage {
+			open[it.ID] = true
+		}
+	}
+	return open
+}
+
+// facts is what the first request of a new epoch restates.
+func (a *actor) facts() compaction.Facts {
+	s := a.state.Settings
+	f := compaction.Facts{
+		Cwd: s.Cwd, Runtime: s.Provider, Model: s.Model, ApprovalPolicy: s.ApprovalPolicy, Sandbox: s.Sandbox,
+		Plan: a.state.Plan, Checks: a.svc.cfg.Checks, Window: a.window, Recall: a.recallTool(),
+	}
+	if s.Sandbox == "workspace-write" && s.Cwd != "" {
+		f.WritableRoots = []string{s.Cwd}
+	}
+	return f
+}
+
+// A compactionRun is everything that the run of a compaction needs, taken from
+// the state in one moment once the session is open.
+type compactionRun struct {
+	record   compaction.Record
+	request  CompactRequest
+	settings Settings
+	auto     automatic
+	overflow *overflowed // that the compaction is for; nil if it is for none
+	covered  int
+	context  adapters.Context
+	load     compaction.Load
+	counted  bool             // load.Used rests on what the provider counted
+	input    compaction.Input // Window and Budget are tokens until it is scaled
+	scale    compaction.Scale
+}
+
+// compactionRun collects what a run needs; nil if the compaction is over.
+func (a *actor) compactionRun(id transcript.CompactionID) *compactionRun {
+	s := a.state
+	rec := s.running()
+	if rec == nil || rec.CompactionID != id {
+		return nil
+	}
+	c := a.nextContext()
+	au := a.automatic(s.Settings)
+	r := &compactionRun{
+		record: *rec, request: s.CompactRequests[id], settings: s.Settings, auto: au, covered: len(s.Transcript.Items),
+		context: c, load: s.load(au, 0), counted: s.counted(au),
+		input: compaction.Input{Entries: c.Entries, Open: a.unread(), Base: a.base(), Facts: a.facts()},
+	}
+	if a.waiting != nil {
+		r.overflow = a.waiting.overflow
+	}
+	return r
+}
+
+// countTimeout bounds how long a provider is asked for the size of a context.
+const countTimeout = 10 * time.Second
+
+// measure finds the scale of the run. A provider that can tell the size is asked.
+func (r *compactionRun) measure(ctx context.Context, sess *session) {
+	tokens, counted := r.load.Used, r.counted
+	if r.overflow != nil {
+		tokens, counted = r.overflow.tokens(r.load), true
+	} else if c, ok := counterOf(sess); ok && r.auto.stateless {
+		ctx, cancel := context.WithTimeout(ctx, countTimeout)
+		defer cancel()
+		if n, known, err := c.Count(ctx, r.context); err == nil && known {
+			tokens, counted = n, true
+			r.load.Used = n
+		}
+	}
+	if !counted {
+		tokens = r.auto.bare + textEstimate(r.context.Entries)
+	}
+	r.scale = compaction.NewScale(tokens, r.input.Base+r.context.Tokens, counted)
+	r.input.Window, r.input.Budget = r.scale.Units(r.load.Window), r.scale.Units(r.request.Budget)
+}
+
+// textEstimate is the estimate of the texts alone. Frames of items are no reason to
+// take a ruler of texts for wrong.
+func textEstimate(entries []transcript.Entry) (n int) {
+	for _, e := range entries {
+		n += transcript.EstimateText(transcript.Text(e.Item.Body))
+	}
+	return n
+}
+
+func counterOf(sess *session) (adapters.Counter, bool) {
+	if sess == nil {
+		return nil, false
+	}
+	c, ok := sess.Session.(adapters.Counter)
+	return c, ok
+}
+
+// policy is what the policy says about the run, in the units of its input; nil if
+// somebody asked for it.
+func (r *compactionRun) policy() *compaction.Auto {
+	if !r.record.Trigger.Automatic() {
+		return nil
+	}
+	p := r.auto.policy
+	return &compaction.Auto{
+		Fire: r.scale.Units(p.Fire(r.load)), Rearm: r.scale.Units(p.Rearm(r.load)), MinGain: r.scale.Units(p.MinGain(r.load)),
+	}
+}
+
+// runCompaction is the goroutine of one compaction.
+func (a *actor) runCompaction(ctx context.Context, id transcript.CompactionID, settings Settings) {
+	done := endCompaction{id: id}
+	err := guard(func() error { return a.compactWith(ctx, settings, &done) })
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		done.verdict = compaction.Verdict{Outcome: compaction.Interrupted, Reason: context.Cause(ctx).Error()}
+	default:
+		a.svc.log.Error("compaction failed", "thread", a.id, "compaction", id, "err", err)
+		done.verdict = compaction.Verdict{Outcome: compaction.Failed, Code: string(fault.CodeOf(err)), Reason: fault.MessageOf(err)}
+	}
+	done.verdict = cancelledBy(ctx, done.verdict)
+	failpoint.Hit("compaction/verdict")
+	a.tell(done)
+}
+
+// compactWith opens what the compaction needs and runs it to its verdict.
+func (a *actor) compactWith(ctx context.Context, settings Settings, done *endCompaction) error {
+	sess, unopened := a.openSession(ctx, settings)
+	v, err := a.send(ctx, message{query: func(a *actor) any { return a.compactionRun(done.id) }})
+	if err != nil {
+		return err
+	}
+	run := v.(*compactionRun)
+	if run == nil {
+		return fault.New(fault.Cancelled, "compaction %s is over", done.id)
+	}
+	if unopened != nil && (run.request.Route == compaction.RouteNative || ctx.Err() != nil) {
+		return unopened
+	}
+	can := unreachable(unopened)
+	if unopened == nil {
+		can = ability(sess.Compaction())
+	}
+	run.measure(ctx, sess)
+	done.covered, done.scale, done.instructions = run.covered, run.scale, run.request.Instructions
+	w := &writers{a: a, settings: settings}
+	defer w.close()
+	done.verdict = compaction.Run(ctx, a.job(run, sess, can, w))
+	return nil
+}
+
+// job is the compaction as it is run.
+func (a *actor) job(run *compactionRun, sess *session, can compaction.Ability, w *writers) compaction.Job {
+	want := run.request.Writer
+	if want == "" {
+		want = a.svc.cfg.Writer.Writer
+	}
+	models, none := w.models(want, sess)
+	id := run.record.CompactionID
+	return compaction.Job{
+		Trigger: run.record.Trigger, Route: run.request.Route, Writer: want, Input: run.input, Ability: can,
+		Auto: run.policy(), Models: models, NoModel: none, Instructions: run.request.Instructions, PreHooks: a.preHooks(*run),
+		Enter: func(ctx context.Context, p compaction.Phase, r compaction.Route) error {
+			_, err := a.send(ctx, message{cmd: enterPhase{id, p, r, run.scale}})
+			return err
+		},
+		Native: func(ctx context.Context) (compaction.NativeDone, error) {
+			res, err := sess.Compact(ctx, id, &host{a: a})
+			return nativeDone(res), err
+		},
+	}
+}
+
+// unreachable is the ability of a session that could not be opened: a local
+// compaction does not need it.
+func unreachable(err error) compaction.Ability {
+	return compaction.Ability{Refusal: &compaction.Refusal{
+		Code: "sessionUnavailable", Reason: "the provider's session could not be opened: " + fault.MessageOf(err), Remedy: adapters.UseLocal,
+	}}
+}
+
+func ability(a adapters.Ability) compaction.Ability {
+	if a.Native != nil {
+		return compaction.Ability{Native: a.Native.Form}
+	}
+	r := compaction.Refusal{Code: "nativeUnsupported", Reason: "the provider has no compaction of its own", Remedy: adapters.UseLocal}
+	if a.Refusal != nil {
+		r = compaction.Refusal(*a.Refusal)
+	}
+	return compaction.Ability{Refusal: &r}
+}
+
+func nativeDone(r adapters.NativeResult) compaction.NativeDone {
+	done := compaction.NativeDone{Info: compaction.NativeInfo{Form: r.Form}}
+	if r.Disclosed != nil {
+		done.Info.Disclosed = &r.Disclosed
+	}
+	if r.Usage != nil {
+		done.Usage = &compaction.Usage{InputTokens: r.Usage.InputTokens, OutputTokens: r.Usage.OutputTokens}
+	}
+	return done
+}
