@@ -44,7 +44,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("scripted", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() {
-		fmt.Fprintln(stderr, "usage: scripted [--listen ADDRESS] [--record FILE] CASSETTE")
+		_, _ = fmt.Fprintln(stderr, "usage: scripted [--listen ADDRESS] [--record FILE] CASSETTE")
 		flags.PrintDefaults()
 	}
 	listen := flags.String("listen", "127.0.0.1:0", "the `address` to serve at; port 0 is any free one")
@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	options := upstream.Options{Mistake: func(m string) {
 		mu.Lock()
 		defer mu.Unlock()
-		fmt.Fprintln(stderr, "scripted:", m)
+		_, _ = fmt.Fprintln(stderr, "scripted:", m)
 	}}
 	var out *os.File
 	if *record != "" {
@@ -81,13 +81,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(stdout, server.URL)
-	<-ctx.Done()
+	_, err = fmt.Fprintln(stdout, server.URL)
+	if err == nil {
+		<-ctx.Done()
+	}
 	server.Close()
 	if out != nil {
-		return out.Close()
+		err = errors.Join(err, out.Close())
 	}
-	return nil
+	return err
 }
 
 // A line is a request in the record.

@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/rogpeppe/go-internal/txtar"
 )
 
 // A Cassette is what a server plays. It is not changed by being played.
@@ -132,10 +130,10 @@ func Load(file string) (*Cassette, error) {
 
 // Parse reads a cassette. The name is that of errors.
 func Parse(name string, text []byte) (*Cassette, error) {
-	a := txtar.Parse(text)
+	comment, files := archive(string(text))
 	c := &Cassette{name: name, side: map[string]*exchange{}, settings: settings{server: servers["generic"], usage: "auto"}}
 	p := parser{file: name, line: 1}
-	err := p.each(string(a.Comment), func(word string) error {
+	err := p.each(comment, func(word string) error {
 		d, known := settingsTable[word]
 		if !known {
 			return p.unknown(word, slices.Sorted(maps.Keys(settingsTable)))
@@ -145,14 +143,46 @@ func Parse(name string, text []byte) (*Cassette, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, f := range a.Files {
-		x := &exchange{name: f.Name, line: p.line, repeat: 1, header: http.Header{}, pieces: c.settings.pieces, limit: c.settings.limit}
-		p.line++ // the marker
-		if err := c.add(&p, x, string(f.Data)); err != nil {
+	for _, f := range files {
+		x := &exchange{name: f.name, line: f.line, repeat: 1, header: http.Header{}, pieces: c.settings.pieces, limit: c.settings.limit}
+		p.line = f.line + 1
+		if err := c.add(&p, x, f.text); err != nil {
 			return nil, err
 		}
 	}
 	return c, nil
+}
+
+// A file is one of a txtar archive; line is that of its marker.
+type file struct {
+	name, text string
+	line       int
+}
+
+// archive reads the txtar format (golang.org/x/tools/txtar, package comment): a
+// comment, then files, each behind a line "-- NAME --".
+func archive(text string) (comment string, files []file) {
+	text = strings.ReplaceAll(text, "\r\n", "\n")
+	n, at, begin := 0, 0, 0
+	end := func(to int) {
+		if len(files) == 0 {
+			comment = text[:to]
+		} else {
+			files[len(files)-1].text = text[begin:to]
+		}
+	}
+	for line := range strings.Lines(text) {
+		n++
+		name, is := strings.CutPrefix(strings.TrimRight(line, " \n"), "-- ")
+		name, ends := strings.CutSuffix(name, " --")
+		if name = strings.TrimSpace(name); is && ends && name != "" {
+			end(at)
+			files, begin = append(files, file{name: name, line: n}), at+len(line)
+		}
+		at += len(line)
+	}
+	end(at)
+	return comment, files
 }
 
 // place is the name of an exchange that answers one endpoint.
@@ -167,7 +197,6 @@ func (c *Cassette) add(p *parser, x *exchange, text string) error {
 		}
 		x.body = &text
 		x.header.Set("Content-Type", "application/json")
-		p.line += strings.Count(text, "\n")
 	} else if err := p.exchange(x, text); err != nil {
 		return err
 	}

@@ -86,11 +86,7 @@ func tokenize(s settings, body []byte) (any, bool) {
 	case "llama.cpp":
 		return object{"tokens": ids(tokens(r.Content))}, true
 	case "vllm":
-		text := r.Prompt
-		for _, m := range r.Messages {
-			text += template(m)
-		}
-		n := tokens(text)
+		n := tokens(r.Prompt + render(r.Messages))
 		return object{"count": n, "max_model_len": named(s, body).window, "tokens": ids(n)}, true
 	default:
 		return nil, false
@@ -110,21 +106,21 @@ func applyTemplate(_ settings, body []byte) any {
 		Messages []json.RawMessage `json:"messages"`
 	}
 	_ = json.Unmarshal(body, &r)
-	var b strings.Builder
-	for _, m := range r.Messages {
-		b.WriteString(template(m))
-	}
-	return object{"prompt": b.String() + "<|assistant|>\n"}
+	return object{"prompt": render(r.Messages) + "<|assistant|>\n"}
 }
 
-// template renders a message.
-func template(message json.RawMessage) string {
-	var m struct {
-		Role    string          `json:"role"`
-		Content json.RawMessage `json:"content"`
+// render puts messages into the template of a model.
+func render(messages []json.RawMessage) string {
+	var b strings.Builder
+	for _, raw := range messages {
+		var m struct {
+			Role    string          `json:"role"`
+			Content json.RawMessage `json:"content"`
+		}
+		_ = json.Unmarshal(raw, &m)
+		fmt.Fprintf(&b, "<|%s|>\n%s", m.Role, texts(m.Content))
 	}
-	_ = json.Unmarshal(message, &m)
-	return fmt.Sprintf("<|%s|>\n%s", m.Role, texts(m.Content))
+	return b.String()
 }
 
 // show is Ollama's: the window that a model was trained with, and the parameters of

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -216,7 +215,7 @@ var directives = map[string]func(*parser, *exchange) error{
 		if !is {
 			return p.fail("header wants NAME: VALUE")
 		}
-		x.header.Add(http.CanonicalHeaderKey(k), strings.TrimSpace(v))
+		x.header.Add(k, strings.TrimSpace(v))
 		return nil
 	},
 	"json": func(p *parser, x *exchange) error {

@@ -224,7 +224,7 @@ say more
 		t.Errorf("unplayed: %q", got)
 	}
 	r := c.s.Requests()[1]
-	if !r.Writer || r.Exchange != "notes" || r.Header.Get("Authorization") != "" || r.Method != "POST" || r.Path != chat || !bytes.Contains(r.Body, []byte("go")) {
+	if !r.Writer || r.Exchange != "notes" || r.Header.Get("Authorization") != "" || r.Method != http.MethodPost || r.Path != chat || !bytes.Contains(r.Body, []byte("go")) {
 		t.Errorf("the second request was recorded as %+v", r)
 	}
 }
@@ -318,6 +318,8 @@ func TestMistakesInACassetteNameFileAndLine(t *testing.T) {
 		"-- 1 --\nrepeat x":                      `c.txtar:2: "x" is no number`,
 		"-- GET /props --\nsay x":                `c.txtar:1: GET /props is answered by json or body, or by a failure`,
 		"-- GET /props --\n{":                    `c.txtar:2: what answers GET /props is no JSON`,
+		"server vllm\r\n-- 1 --\r\nsay a\r\nsay": `c.txtar:4: a text is missing`,
+		"-- --":                                  `c.txtar:1: there is no directive "--" here`,
 		"-- GET /props --\n{}\n-- GET /props --": `c.txtar:3: GET /props is answered twice`,
 	} {
 		if _, err := upstream.Parse("c.txtar", []byte(text)); err == nil || !strings.HasPrefix(err.Error(), want) {
@@ -473,7 +475,10 @@ func TestPiecesAreFlushed(t *testing.T) {
 		}
 		start := time.Now()
 		var at []time.Duration
-		for e := range sse.Read(iotest.OneByteReader(res.Body), 1<<20) {
+		for e, err := range sse.Read(iotest.OneByteReader(res.Body), 1<<20) {
+			if err != nil {
+				t.Error(err)
+			}
 			if bytes.Contains(e.Data, []byte("content")) {
 				at = append(at, time.Since(start))
 			}

@@ -46,7 +46,7 @@ func (c *Client) attempt(ctx context.Context, req Request) (*Response, error) {
 	raw, err := c.http.Do(r)
 	late := !timer.Stop()
 	if err == nil && late {
-		raw.Body.Close()
+		_ = raw.Body.Close() // it is given up
 		err = errFirstByte
 	}
 	if err != nil {
@@ -68,22 +68,22 @@ func (c *Client) attempt(ctx context.Context, req Request) (*Response, error) {
 	// Of an error that breaks off, what came is all there is.
 	res.Body, _ = io.ReadAll(io.LimitReader(body, maxErrorBody))
 	res.Body = []byte(c.Redact(req, string(res.Body)))
-	body.Close()
+	_ = body.Close()
 	return res, nil
 }
 
 // noAnswer tells why there was no answer.
 func (c *Client) noAnswer(ctx context.Context, req Request, err error) error {
-	var away *elsewhere
-	var certificate *tls.CertificateVerificationError
+	away, _ := errors.AsType[*elsewhere](err)
+	certificate, _ := errors.AsType[*tls.CertificateVerificationError](err)
 	switch cause := context.Cause(ctx); {
-	case errors.As(err, &away):
+	case away != nil:
 		return c.fail(req, ErrRedirect, nil, "%v", away)
 	case errors.Is(cause, errFirstByte):
 		return c.fail(req, ErrUnreachable, errFirstByte, "no answer within %v", c.o.FirstByte)
 	case cause != nil:
 		return c.ended(ctx, req)
-	case errors.As(err, &certificate):
+	case certificate != nil:
 		return c.fail(req, ErrUnreachable, permanent{}, "%v", certificate)
 	default:
 		return c.fail(req, ErrUnreachable, nil, "%v", inner(err))
@@ -98,8 +98,7 @@ func (c *Client) ended(ctx context.Context, req Request) error {
 
 // inner is an error without the URL that net/http puts before it.
 func inner(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
+	if u, is := errors.AsType[*url.Error](err); is {
 		return u.Err
 	}
 	return err
@@ -158,7 +157,7 @@ func (r *reader) Read(p []byte) (int, error) {
 	r.timer.Reset(r.idle)
 	n, err := r.body.Read(p)
 	r.timer.Stop()
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		err = r.fail(err)
 	}
 	return n, err

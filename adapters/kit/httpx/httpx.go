@@ -142,8 +142,9 @@ func (c *Client) Do(ctx context.Context, req Request) (*Response, error) {
 	if err != nil || res.Stream == nil {
 		return res, err
 	}
-	defer res.Stream.Close()
-	res.Body, err = io.ReadAll(io.LimitReader(res.Stream, c.o.MaxBody+1))
+	stream := res.Stream
+	res.Body, err = io.ReadAll(io.LimitReader(stream, c.o.MaxBody+1))
+	_ = stream.Close() // what was to be read is read
 	res.Stream = nil
 	if err != nil {
 		return nil, err

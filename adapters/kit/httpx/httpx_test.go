@@ -27,13 +27,18 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const key = "sk-secret-0123456789"
 
+// write sends text to a client that may have left.
+func write(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
+
+func flush(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }
+
 // in runs a test in a bubble, against a handler.
 func in(t *testing.T, o httpx.Options, h http.HandlerFunc, test func(t *testing.T, c *httpx.Client, req httpx.Request)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		l := upstream.NewListener()
 		s := http.Server{Handler: h}
-		go s.Serve(l)
+		go func() { _ = s.Serve(l) }()
 		o.Dial = l.Dial
 		if o.Rand == nil {
 			o.Rand = func() float64 { return 0 }
@@ -54,7 +59,7 @@ func answers(n *atomic.Int32, statuses ...int) http.HandlerFunc {
 		body, _ := io.ReadAll(r.Body)
 		i := min(int(n.Add(1)), len(statuses)) - 1
 		w.WriteHeader(statuses[i])
-		fmt.Fprintf(w, "%d %s", n.Load(), body)
+		write(w, "%d %s", n.Load(), body)
 	}
 }
 
@@ -166,7 +171,7 @@ func TestRetryAfterIsHonouredUpToACap(t *testing.T) {
 				}
 				w.Header()[k] = v
 			}
-			w.WriteHeader(429)
+			w.WriteHeader(http.StatusTooManyRequests)
 		}, func(t *testing.T, client *httpx.Client, req httpx.Request) {
 			start := time.Now()
 			res, err := client.Do(t.Context(), req)
@@ -205,7 +210,7 @@ func TestAServerThatHangsUpIsAskedAgain(t *testing.T) {
 		if n.Add(1) < 3 {
 			panic(http.ErrAbortHandler)
 		}
-		io.WriteString(w, "there")
+		write(w, "%s", "there")
 	}, func(t *testing.T, c *httpx.Client, req httpx.Request) {
 		if res, err := c.Do(t.Context(), req); err != nil || string(res.Body) != "there" || n.Load() != 3 {
 			t.Errorf("%d requests: %+v, %v", n.Load(), res, err)
@@ -216,10 +221,10 @@ func TestAServerThatHangsUpIsAskedAgain(t *testing.T) {
 // hang answers with some bytes and then with nothing more.
 func hang(first string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		io.ReadAll(r.Body)
+		_, _ = io.ReadAll(r.Body)
 		if first != "" {
-			io.WriteString(w, first)
-			w.(http.Flusher).Flush()
+			write(w, "%s", first)
+			flush(w)
 		}
 		<-r.Context().Done()
 	}
@@ -260,8 +265,8 @@ func TestAStreamMayTakeAnyTimeAndItsReaderToo(t *testing.T) {
 	in(t, httpx.Options{FirstByte: time.Minute, Idle: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
 		for range 100 {
 			time.Sleep(59 * time.Second) // on the clock of the bubble
-			io.WriteString(w, "x")
-			w.(http.Flusher).Flush()
+			write(w, "%s", "x")
+			flush(w)
 		}
 	}, func(t *testing.T, c *httpx.Client, req httpx.Request) {
 		res, err := c.Stream(t.Context(), req)
@@ -287,8 +292,8 @@ func TestAStreamThatIsCutSaysSo(t *testing.T) {
 	var n atomic.Int32
 	in(t, httpx.Options{}, func(w http.ResponseWriter, r *http.Request) {
 		n.Add(1)
-		io.WriteString(w, "begun")
-		w.(http.Flusher).Flush()
+		write(w, "%s", "begun")
+		flush(w)
 		panic(http.ErrAbortHandler)
 	}, func(t *testing.T, c *httpx.Client, req httpx.Request) {
 		if _, err := c.Do(t.Context(), req); !errors.Is(err, httpx.ErrCut) || n.Load() != 1 {
@@ -305,7 +310,7 @@ func TestCancelEndsEveryWait(t *testing.T) {
 		"within it":         hang("begun"),
 		"between attempts": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "50")
-			w.WriteHeader(503)
+			w.WriteHeader(http.StatusServiceUnavailable)
 		},
 	} {
 		in(t, httpx.Options{}, h, func(t *testing.T, c *httpx.Client, req httpx.Request) {
@@ -343,7 +348,7 @@ func TestBodiesAreBounded(t *testing.T) {
 	for _, status := range []int{200, 400} {
 		in(t, httpx.Options{MaxBody: 99_999}, func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(status)
-			io.WriteString(w, big)
+			write(w, "%s", big)
 		}, func(t *testing.T, c *httpx.Client, req httpx.Request) {
 			res, err := c.Do(t.Context(), req)
 			if status == 200 && !errors.Is(err, httpx.ErrTooLarge) {
@@ -354,7 +359,7 @@ func TestBodiesAreBounded(t *testing.T) {
 			}
 		})
 	}
-	in(t, httpx.Options{MaxBody: 100_000}, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, big) },
+	in(t, httpx.Options{MaxBody: 100_000}, func(w http.ResponseWriter, _ *http.Request) { write(w, "%s", big) },
 		func(t *testing.T, c *httpx.Client, req httpx.Request) {
 			if res, err := c.Do(t.Context(), req); err != nil || len(res.Body) != len(big) {
 				t.Errorf("exactly the bound: %v", err)
@@ -366,7 +371,7 @@ func TestBodiesAreBounded(t *testing.T) {
 func TestAnErrorThatStallsIsAnAnswer(t *testing.T) {
 	t.Parallel()
 	in(t, httpx.Options{}, func(w http.ResponseWriter, r *http.Request) {
-		w.WriteHeader(400)
+		w.WriteHeader(http.StatusBadRequest)
 		hang("half")(w, r)
 	}, func(t *testing.T, c *httpx.Client, req httpx.Request) {
 		start := time.Now()
@@ -398,7 +403,7 @@ func TestRedirectsStayAtTheSameServer(t *testing.T) {
 					return
 				}
 				body, _ := io.ReadAll(r.Body)
-				fmt.Fprintf(w, "%s %s %s", r.Method, body, r.Header.Get("Authorization"))
+				write(w, "%s %s %s", r.Method, body, r.Header.Get("Authorization"))
 			}, func(t *testing.T, c *httpx.Client, req httpx.Request) {
 				res, err := c.Do(t.Context(), req)
 				switch {
@@ -426,8 +431,8 @@ func TestNoSecretComesOut(t *testing.T) {
 		Logger:  slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	in(t, o, func(w http.ResponseWriter, r *http.Request) {
-		w.WriteHeader(401)
-		fmt.Fprintf(w, "abc: %s, %s, another+secret%%2F%%2B, %s", r.Header.Get("Authorization"), other, r.URL.Query().Get("key"))
+		w.WriteHeader(http.StatusUnauthorized)
+		write(w, "abc: %s, %s, another+secret%%2F%%2B, %s", r.Header.Get("Authorization"), other, r.URL.Query().Get("key"))
 	}, func(t *testing.T, c *httpx.Client, req httpx.Request) {
 		req.URL += "&api-version=2024-10-21"
 		res, err := c.Do(t.Context(), req)

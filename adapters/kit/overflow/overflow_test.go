@@ -137,13 +137,17 @@ var bodies = []struct {
 	want   overflow.Verdict // without a message: any
 }{
 	// Codes.
-	{"responses", 400, `{"error":{"message":"Your input exceeds the context window of this model. Please adjust your input and try again.","type":"invalid_request_error","param":"input","code":"context_length_exceeded"}}`,
-		overflow.Verdict{Class: window, Message: "Your input exceeds the context window of this model. Please adjust your input and try again."}},
+	{
+		"responses", 400, `{"error":{"message":"Your input exceeds the context window of this model. Please adjust your input and try again.","type":"invalid_request_error","param":"input","code":"context_length_exceeded"}}`,
+		overflow.Verdict{Class: window, Message: "Your input exceeds the context window of this model. Please adjust your input and try again."},
+	},
 	{"responses in a stream", 200, `{"type":"error","error":{"type":"invalid_request_error","code":"context_length_exceeded","message":"m","param":"input"},"sequence_number":2}`, overflow.Verdict{Class: window, Message: "m"}},
 	{"responses in a stream, flat", 200, `{"type":"error","code":"context_length_exceeded","message":"m","param":null,"sequence_number":2}`, overflow.Verdict{Class: window, Message: "m"}},
 	{"responses failed", 200, `{"type":"response.failed","response":{"id":"r","status":"failed","error":{"code":"context_length_exceeded","message":"m"}}}`, overflow.Verdict{Class: window, Message: "m"}},
-	{"llama.cpp", 400, `{"error":{"code":400,"message":"request (13392 tokens) exceeds the available context size (8192 tokens), try increasing it","type":"exceed_context_size_error","n_prompt_tokens":13392,"n_ctx":8192}}`,
-		overflow.Verdict{Class: window, Requested: 13392, Limit: 8192, Message: "request (13392 tokens) exceeds the available context size (8192 tokens), try increasing it"}},
+	{
+		"llama.cpp", 400, `{"error":{"code":400,"message":"request (13392 tokens) exceeds the available context size (8192 tokens), try increasing it","type":"exceed_context_size_error","n_prompt_tokens":13392,"n_ctx":8192}}`,
+		overflow.Verdict{Class: window, Requested: 13392, Limit: 8192, Message: "request (13392 tokens) exceeds the available context size (8192 tokens), try increasing it"},
+	},
 	{"groq", 400, `{"error":{"message":"Please reduce the length of the messages or completion.","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}`, overflow.Verdict{Class: window}},
 	{"z.ai", 400, `{"code":"1261","message":"Prompt too long"}`, overflow.Verdict{Class: window}},
 	{"z.ai with 200", 200, `{"code":"1261","message":"Prompt exceeds max length"}`, overflow.Verdict{Class: window}},

@@ -159,7 +159,7 @@ func (l *lines) next() (line []byte, end bool, err error) {
 		switch {
 		case l.err == nil || !l.began:
 			l.fill()
-		case l.err == io.EOF:
+		case errors.Is(l.err, io.EOF):
 			return l.buf[l.start:l.end], true, nil
 		default:
 			return nil, false, l.err
