@@ -52,7 +52,7 @@ var remedies = map[string]string{
 // Lint returns what is wrong with a request, in the order of the messages for each
 // rule. It changes nothing.
 func Lint(ms []Message, r Rules) []Finding {
-	l := &linter{ms: ms, r: r}
+	l := newLinter(ms, r)
 	l.calls()
 	l.order()
 	for i, m := range ms {
@@ -69,9 +69,20 @@ func Lint(ms []Message, r Rules) []Finding {
 }
 
 type linter struct {
-	ms    []Message
-	r     Rules
-	found []Finding
+	ms       []Message
+	r        Rules
+	boundary int // the last message with a checkpoint; -1 if there is none
+	found    []Finding
+}
+
+func newLinter(ms []Message, r Rules) *linter {
+	l := &linter{ms: ms, r: r, boundary: -1}
+	for i, m := range ms {
+		if slices.ContainsFunc(m.Parts, isCheckpoint) {
+			l.boundary = i
+		}
+	}
+	return l
 }
 
 func (l *linter) at(rule string, message, part int, format string, args ...any) {
@@ -258,7 +269,7 @@ func (l *linter) echo(i, j int, p Part) {
 	switch {
 	case p.Sum != SumOf(p) || blank(p.Text):
 		l.at("L9", i, j, "the reasoning is not as the model gave it")
-	case slices.ContainsFunc(l.ms[i+1:], func(m Message) bool { return slices.ContainsFunc(m.Parts, isCheckpoint) }):
+	case i < l.boundary:
 		l.at("L9", i, j, "the reasoning is older than the last boundary")
 	}
 	l.mark(i, j, p.Text)
@@ -375,11 +386,15 @@ func restates(m Message, p Part) bool {
 
 // size judges the request as a whole (L13).
 func (l *linter) size() {
-	if n := Bytes(l.ms); l.r.MaxBytes > 0 && n > l.r.MaxBytes {
-		l.at("L13", -1, -1, "the request has about %d bytes, the endpoint takes %d", n, l.r.MaxBytes)
+	if l.r.MaxBytes > 0 {
+		if n := Bytes(l.ms); n > l.r.MaxBytes {
+			l.at("L13", -1, -1, "the request has about %d bytes, the endpoint takes %d", n, l.r.MaxBytes)
+		}
 	}
-	if n := Tokens(l.ms); l.r.MaxTokens > 0 && n > l.r.MaxTokens {
-		l.at("L13", -1, -1, "the request has about %d tokens, the window has room for %d", n, l.r.MaxTokens)
-		l.found[len(l.found)-1].Stuck = true
+	if l.r.MaxTokens > 0 {
+		if n := Tokens(l.ms); n > l.r.MaxTokens {
+			l.at("L13", -1, -1, "the request has about %d tokens, the window has room for %d", n, l.r.MaxTokens)
+			l.found[len(l.found)-1].Stuck = true
+		}
 	}
 }

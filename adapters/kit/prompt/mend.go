@@ -89,7 +89,7 @@ func mendTexts(ms []Message, r Rules) {
 // and results that are in a message of another role become text as well; the other
 // half is then without its pair, which mendPairs sees to.
 func mendKinds(ms []Message, r Rules) []Message {
-	l := &linter{ms: ms, r: r}
+	l := newLinter(ms, r)
 	var out []Message
 	for i, m := range ms {
 		kept := Message{Role: m.Role}
@@ -126,7 +126,8 @@ func mendKinds(ms []Message, r Rules) []Message {
 
 // fresh reports whether reasoning of a message may be sent.
 func (l *linter) fresh(i int, p Part) bool {
-	probe := &linter{ms: l.ms, r: l.r}
+	probe := *l
+	probe.found = nil
 	probe.echo(i, 0, p)
 	return len(probe.found) == 0
 }
