@@ -113,3 +113,18 @@ func TestCostIsLinearInTheItems(t *testing.T) {
 		t.Errorf("%.0f allocations for 2,500 items, %.0f for 10,000", small, large)
 	}
 }
+
+// BenchmarkModelCheckpoint80k is what a checkpoint with the notes of a model costs
+// beside the time of the model.
+func BenchmarkModelCheckpoint80k(b *testing.B) {
+	in := Input{Entries: sessionOf(800, 500), Window: 64_000}
+	for b.Loop() {
+		p := &pen{replies: []reply{honest}}
+		job := modelJob(p)
+		job.Input = in
+		if v := Run(b.Context(), job); v.Writer != WriterModel {
+			b.Fatalf("%s by %s, skipped %v", v.Outcome, v.Writer, v.Skipped)
+		}
+	}
+	b.ReportMetric(float64(tokensIn(in.Entries)), "tokens")
+}

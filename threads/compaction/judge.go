@@ -83,7 +83,9 @@ func (e *exam) judgeStop(a Answer) *defect {
 		return &defect{code: codeRefusal, reason: "the provider or the model refused to answer"}
 	case a.Complete:
 		return nil
-	case strings.TrimSpace(a.Text) == "" && a.Stop != stopLength && a.Stop != stopWindow:
+	case a.Stop == stopWindow:
+		return &defect{code: codeTruncated, reason: "the answer ended because the window was full", ask: &AskError{Overflow: true}}
+	case strings.TrimSpace(a.Text) == "" && a.Stop != stopLength:
 		return e.empty()
 	}
 	return &defect{code: codeTruncated, reason: fmt.Sprintf("the answer ended early (%s)", orText(a.Stop, "no reason given")), remark: e.shorter()}
@@ -230,8 +232,11 @@ func (e *exam) related(text string) bool {
 				words += 2
 			}
 		}
+		if words >= 3 {
+			return true
+		}
 	}
-	return words >= 3 || words > 0 && weight(e.history) < 400
+	return words > 0 && weight(e.history) < 400
 }
 
 // sharedPart is how many words, about, of a run of letters stand in the history. A

@@ -452,3 +452,51 @@ func TestARequestToAModelCanBeInterrupted(t *testing.T) {
 		t.Errorf("interrupted while waiting: %s after %d requests", v.Outcome, len(p.prompts))
 	}
 }
+
+// Notes so far, facts and the answer's cap count for the window, however small it is.
+func TestNoRequestIsLargerThanItsWindow(t *testing.T) {
+	for _, window := range []int{0, 2_000, 4_000, 8_000, 16_000, 64_000} {
+		entries := modelInput().Entries
+		for g := range 3 {
+			p := &pen{replies: []reply{honest}}
+			job := modelJob(p)
+			job.Input.Entries, job.Models[0].Window, job.Models[0].MaxOutput = entries, window, 0
+			v := mustRun(t, job, p)
+			for i, prompt := range p.prompts {
+				if n := sizeOf(prompt); window > 0 && (n > window*windowShare/100+minPart || n+prompt.MaxOutput > window+minPart) {
+					t.Errorf("window %d, request %d has %d tokens", window, i, n)
+				}
+			}
+			if small := window == 2_000; window != 4_000 && small != (v.Writer == WriterExtractive) || small && v.Skipped[0].Code != codeWindow {
+				t.Errorf("window %d: by %s, skipped %v, warnings %v", window, v.Writer, v.Skipped, v.Warnings)
+			}
+			entries = append(nextContext(entries, v.Composed, fmt.Sprint("cp", g)), renamed(historyFrom(100*g+100, 40, 1_500), fmt.Sprint("g", g))...)
+		}
+	}
+}
+
+// A window that was full is no answer that was too long: less is asked for.
+func TestAnAnswerThatFillsTheWindowIsAskedForWithLess(t *testing.T) {
+	p := &pen{replies: []reply{stops(good, "window"), honest}}
+	v := mustRun(t, modelJob(p), p)
+	if v.Writer != WriterModel || len(dataOf(p.prompts[1].Text, "--- history")) > len(dataOf(p.prompts[0].Text, "--- history"))*2/3 || p.prompts[1].MaxOutput > p.prompts[0].MaxOutput {
+		t.Errorf("by %s, skipped %v, warnings %v", v.Writer, v.Skipped, v.Warnings)
+	}
+}
+
+// An answer that was cut is asked for with a larger cap, or if the model has none with
+// half of the history.
+func TestACutAnswerIsAskedForWithRoom(t *testing.T) {
+	for _, most := range []int{0, 16_000, 1_000} {
+		p := &pen{replies: []reply{stops(good, "length"), honest}}
+		job := modelJob(p)
+		job.Models[0].MaxOutput = most
+		v := mustRun(t, job, p)
+		first, second := p.prompts[0], p.prompts[1]
+		larger := second.MaxOutput > first.MaxOutput
+		less := len(dataOf(second.Text, "--- history")) <= len(dataOf(first.Text, "--- history"))*2/3
+		if v.Writer != WriterModel || larger != (most != 1_000) || less != (most == 1_000) || most > 0 && second.MaxOutput > most || !strings.Contains(second.Text, "Be briefer") {
+			t.Errorf("cap %d: by %s, %d then %d tokens, less history: %v, skipped %v", most, v.Writer, first.MaxOutput, second.MaxOutput, less, v.Skipped)
+		}
+	}
+}

@@ -19,6 +19,7 @@ const (
 	maxAsking     = 180 * time.Second // after that no further request begins
 	maxWait       = 30 * time.Second  // a provider that asks for more is not waited for
 	defaultWait   = 2 * time.Second   // before a retry, where the provider names no time
+	remarkRoom    = 200               // tokens for what is said about a rejected answer
 )
 
 // Codes of a model link that is not taken.
@@ -52,7 +53,7 @@ type scribe struct {
 type try struct {
 	m       *ModelWriter
 	st      style
-	room    int    // tokens of history in a request
+	room    int    // tokens of history and notes so far in a request
 	cap     int    // tokens of the answer
 	remark  string // what was wrong with the last answer
 	sent    map[[sha256.Size]byte]bool
@@ -86,18 +87,28 @@ func (s *scribe) write(ctx context.Context) *defect {
 // newTry starts with all that a model's window has room for.
 func (s *scribe) newTry(m *ModelWriter) *try {
 	t := &try{m: m, st: style{clip: clipOutput}, sent: map[[sha256.Size]byte]bool{}}
-	t.cap = s.answerTokens()
-	if m.MaxOutput > 0 {
-		t.cap = min(t.cap, m.MaxOutput)
-	}
+	t.cap = min(s.answerTokens(), s.mostTokens(m))
 	t.room = s.window(m)*windowShare/100 - s.frame()
 	if t.room < minPart {
 		t.st.alone = true
 		t.room = s.window(m)*windowShare/100 - s.frame() + s.visibleRoom(m)
 	}
 	t.room -= s.visibleRoom(m)
-	t.st = s.src.thin(s.pos, max(t.room, minPart), t.st)
+	t.st = s.src.thin(s.pos, s.partRoom(t), t.st)
 	return t
+}
+
+// previous are the notes so far: of earlier checkpoints, then of the parts before.
+func (s *scribe) previous() string {
+	if s.pos == 0 {
+		return s.src.previous
+	}
+	return s.notes
+}
+
+// partRoom is what the notes so far leave of the room of a request.
+func (s *scribe) partRoom(t *try) int {
+	return max(t.room-transcript.EstimateText(s.previous()), minPart)
 }
 
 // window is a writer's, or the thread's if the writer's is unknown.
@@ -114,12 +125,11 @@ func (s *scribe) window(m *ModelWriter) int {
 // visibleRoom is what the items that stay visible may take of a request.
 func (s *scribe) visibleRoom(m *ModelWriter) int { return min(2_000, s.window(m)/20) }
 
-// frame is what a request has beside the history: the prompt, the notes so far at
-// their largest, and the facts.
+// frame is what a request has beside the history and the notes so far: the prompt
+// and the facts.
 func (s *scribe) frame() int {
 	prompt := s.src.notesPrompt(s.wish, "", "", "", "", true)
-	previous := max(transcript.EstimateText(s.src.previous), transcript.EstimateText(s.notes))
-	return transcript.EstimateText(systemPrompt) + transcript.EstimateText(prompt) + previous + s.src.limit/16
+	return transcript.EstimateText(systemPrompt) + transcript.EstimateText(prompt) + remarkRoom
 }
 
 // answerTokens is a cap for the answer: what the notes have in the densest script
@@ -131,6 +141,15 @@ func (s *scribe) answerTokens() int {
 	default:
 		return s.src.limit/2 + 1_024
 	}
+}
+
+// mostTokens is the largest cap that a model takes beside a prompt.
+func (s *scribe) mostTokens(m *ModelWriter) int {
+	most := s.window(m) * (100 - windowShare) / 100
+	if m.MaxOutput > 0 {
+		most = min(most, m.MaxOutput)
+	}
+	return most
 }
 
 // writeWith goes through the rest of the history with one model.
@@ -181,11 +200,8 @@ func (s *scribe) writePart(ctx context.Context, t *try) *defect {
 // prompt is the next request, what its answer is judged by, and the block that the
 // history in it ends before.
 func (s *scribe) prompt(t *try) (Prompt, *exam, int) {
-	history, end := s.src.part(s.pos, t.room, t.st)
-	previous := s.notes
-	if s.pos == 0 {
-		previous = s.src.previous
-	}
+	history, end := s.src.part(s.pos, s.partRoom(t), t.st)
+	previous := s.previous()
 	last := end == len(s.src.blocks)
 	visible := ""
 	if last {
@@ -263,10 +279,7 @@ func (s *scribe) adaptAnswer(t *try, d *defect, sent int) string {
 	switch {
 	case d.code == codeTruncated && !t.longer:
 		t.longer, t.remark = true, d.remark
-		if more := t.cap * 2; t.m.MaxOutput <= 0 || t.m.MaxOutput > t.cap {
-			if t.m.MaxOutput > 0 {
-				more = min(more, t.m.MaxOutput)
-			}
+		if more := min(2*t.cap, s.mostTokens(t.m)); more > t.cap {
 			t.cap = more
 			return "with room for a longer answer"
 		}
@@ -296,7 +309,7 @@ func (s *scribe) adaptAfterWait(ctx context.Context, t *try, e *AskError) string
 	if wait <= 0 {
 		wait = defaultWait
 	}
-	if t.waited || s.job.Wait == nil || wait > maxWait || s.spent+wait >= maxAsking || !s.src.shrink(s.pos, t) {
+	if t.waited || s.job.Wait == nil || wait > maxWait || s.spent+wait >= maxAsking || !s.shrink(t) {
 		return ""
 	}
 	t.waited = true
@@ -309,17 +322,17 @@ func (s *scribe) adaptAfterWait(ctx context.Context, t *try, e *AskError) string
 
 // shrink makes what is shown of the next part smaller. It reports false if nothing
 // can be left out.
-func (s *source) shrink(pos int, t *try) bool {
-	whole, _ := s.part(pos, t.room, t.st)
+func (s *scribe) shrink(t *try) bool {
+	whole, _ := s.src.part(s.pos, s.partRoom(t), t.st)
 	st := t.st
 	for st.clip/2 >= minClip {
 		st.clip /= 2
-		if text, _ := s.part(pos, t.room, st); text != whole {
+		if text, _ := s.src.part(s.pos, s.partRoom(t), st); text != whole {
 			t.st = st
 			return true
 		}
 	}
-	if !t.st.alone && len(s.visible) > 0 {
+	if !t.st.alone && len(s.src.visible) > 0 {
 		t.st.alone = true
 		return true
 	}
@@ -329,10 +342,10 @@ func (s *source) shrink(pos int, t *try) bool {
 // dropLevel leaves out what a provider may have stumbled over: what tools printed,
 // then all but what user and agent said.
 func (s *scribe) dropLevel(t *try) string {
-	whole, _ := s.src.part(s.pos, t.room, t.st)
+	whole, _ := s.src.part(s.pos, s.partRoom(t), t.st)
 	for t.st.level < levelTalk {
 		t.st.level++
-		text, _ := s.src.part(s.pos, t.room, t.st)
+		text, _ := s.src.part(s.pos, s.partRoom(t), t.st)
 		if text == whole || strings.TrimSpace(text) == "" {
 			continue
 		}

@@ -121,7 +121,7 @@ func historyFrom(first, turns, size int) []transcript.Entry {
 func modelInput() Input { return Input{Entries: history(60, 1_500), Budget: 5_000, Window: 64_000} }
 
 func modelJob(p *pen) Job {
-	return Job{Route: RouteLocal, Input: modelInput(), Wait: p.wait, Models: []ModelWriter{{Name: "test/pen", Window: 64_000, MaxOutput: 16_000, Ask: p.ask}}}
+	return Job{Route: RouteLocal, Input: modelInput(), Wait: p.wait, Models: []ModelWriter{{Name: "test/pen", Window: 128_000, MaxOutput: 16_000, Ask: p.ask}}}
 }
 
 // mustRun runs a job and checks everything that holds whatever a writer answers.
