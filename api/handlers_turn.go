@@ -23,6 +23,7 @@ func (s *Server) turnStart(ctx context.Context, p *TurnStartParams) (*TurnStartR
 	ack, err := s.service(id).StartTurn(ctx, threads.StartTurnParams{
 		Thread: id, Input: p.Input.parts(), ClientID: p.ClientUserMessageID,
 		Mode: threads.InputMode(p.Mode), Settings: patch, IdempotencyKey: p.ClientRequestID,
+		MaxTotalTokens: p.MaxTotalTokens,
 	})
 	if err != nil {
 		return nil, err

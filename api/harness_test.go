@@ -24,6 +24,7 @@ import (
 	"github.com/plimsoll-dev/plimsoll/events"
 	"github.com/plimsoll-dev/plimsoll/events/mem"
 	"github.com/plimsoll-dev/plimsoll/threads"
+	"github.com/plimsoll-dev/plimsoll/threads/compaction"
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
 
@@ -59,7 +60,8 @@ func open(t testing.TB, change ...func(*Options)) *door {
 			{Name: "offline", Kind: "offline", Adapter: agent.New(offline.New())},
 			{Name: "puppet", Kind: "puppet", Adapter: agent.New(d.puppet)},
 		},
-		Tools: map[string]threads.Tool{"echo": echo, "run": runs},
+		Tools:  map[string]threads.Tool{"echo": echo, "run": runs},
+		Policy: compaction.Policy{Off: true}, // these tests compact when they say so
 	})
 	if err != nil {
 		t.Fatal(err)

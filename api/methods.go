@@ -56,7 +56,7 @@ type method struct {
 // methods is everything that can be asked for, and the source of both doors, of
 // openapi.yaml and of the tables of docs/wire.md. A new method is a line here, its
 // types and its handler. What belongs to a connection is in rpc_methods.go.
-var methods = slices.Concat(threadMethods, turnMethods, readMethods, requestMethods, hostMethods, connectionMethods)
+var methods = slices.Concat(threadMethods, turnMethods, compactMethods, readMethods, requestMethods, hostMethods, connectionMethods)
 
 // threadMethods make threads, change them and list them.
 var threadMethods = []method{
@@ -87,6 +87,17 @@ var turnMethods = []method{
 	only("thread/shellCommand", (*Server).shellCommand).mutating(),
 	rpc("thread/queue/list", "GET /v1/threads/{threadId}/queue", http.StatusOK, (*Server).queueList).gated(),
 	rpc("thread/queue/delete", "DELETE /v1/threads/{threadId}/queue/{queuedSubmissionId}", http.StatusOK, (*Server).queueDelete).mutating().gated(),
+}
+
+// compactMethods are about compactions, and about what survives them.
+var compactMethods = []method{
+	rpc("thread/compact/preview", "POST /v1/threads/{threadId}/compact/preview", http.StatusOK, (*Server).compactPreview).waiting().ours(),
+	rpc("thread/compact/cancel", "POST /v1/threads/{threadId}/compactions/{compactionId}/cancel", http.StatusOK, (*Server).compactCancel).mutating().waiting().ours(),
+	rpc("thread/compact/undo", "POST /v1/threads/{threadId}/compactions/{compactionId}/undo", http.StatusOK, (*Server).compactUndo).mutating().ours(),
+	rpc("thread/context/search", "GET /v1/threads/{threadId}/context/search", http.StatusOK, (*Server).contextSearch).waiting().ours(),
+	rpc("thread/pin/add", "POST /v1/threads/{threadId}/pins", http.StatusOK, (*Server).pinAdd).mutating().ours(),
+	rpc("thread/pin/list", "GET /v1/threads/{threadId}/pins", http.StatusOK, (*Server).pinList).ours(),
+	rpc("thread/pin/remove", "DELETE /v1/threads/{threadId}/pins/{pinId}", http.StatusOK, (*Server).pinRemove).mutating().ours(),
 }
 
 // readMethods tell what happened in a thread.

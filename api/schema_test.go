@@ -132,6 +132,10 @@ func TestEveryResultIsOneOfCodex(t *testing.T) {
 		{"thread/request/list", `{"threadId":"%t"}`},
 		{"thread/compact/list", `{"threadId":"%t"}`},
 		{"thread/context/read", `{"threadId":"%t"}`},
+		{"thread/context/search", `{"threadId":"%t","query":"harbour","limit":3}`},
+		{"thread/compact/preview", `{"threadId":"%t","route":"local","budget":5000}`},
+		{"thread/pin/add", `{"threadId":"%t","text":"The harbour is closed on Sundays."}`},
+		{"thread/pin/list", `{"threadId":"%t"}`},
 		{"thread/events/read", `{"threadId":"%t"}`},
 		{"thread/shellCommand", `{"threadId":"%t","command":"ls"}`},
 		{"thread/goal/get", `{"threadId":"%t"}`},
@@ -166,6 +170,7 @@ func TestEveryResultIsOneOfCodex(t *testing.T) {
 	for _, m := range methods {
 		elsewhere := map[string]bool{ // each has a test of its own
 			"turn/start": true, "turn/steer": true, "turn/interrupt": true, "thread/compact/read": true, "thread/request/answer": true,
+			"thread/compact/cancel": true, "thread/compact/undo": true, "thread/pin/remove": true,
 		}
 		if m.call != nil && !w.asked[m.name] && !elsewhere[m.name] && !isConnection(m.name) {
 			t.Errorf("%s was not asked", m.name)

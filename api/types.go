@@ -110,7 +110,7 @@ type CompactStartParams struct {
 	// is refused, never replaced.
 	Route string `json:"route,omitempty" enum:"native,local"`
 	// Writer is how a local checkpoint is written; default: the best that works.
-	Writer string `json:"writer,omitempty" enum:"extractive,fixed"`
+	Writer string `json:"writer,omitempty" enum:"model,extractive,fixed"`
 	// Budget bounds the resulting context, in tokens; default: the policy's target.
 	Budget int `json:"budget,omitempty" min:"1" max:"100000000"`
 	// Instructions is for the model writer.

@@ -17,6 +17,10 @@ type TurnStartParams struct {
 	// ClientUserMessageID is given back in the user message.
 	ClientUserMessageID string `json:"clientUserMessageId,omitempty" max:"200"`
 	SettingsOverrides
+	// MaxTotalTokens bounds what all requests of the turn use together, input and
+	// output; default: no bound. Not in codex. An input that steers a running turn
+	// keeps that turn's bound.
+	MaxTotalTokens int `json:"maxTotalTokens,omitempty" min:"1" max:"1000000000"`
 	// OutputSchema is codex's, and refused but in threads that find a title.
 	OutputSchema json.RawMessage `json:"outputSchema,omitempty" in:"rpc"`
 	// ClientRequestID makes the request idempotent.

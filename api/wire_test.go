@@ -240,6 +240,15 @@ func wireForms() []wireForm {
 			`{"threadId":"t-1","turnId":"u-1","error":{"message":"m","codexErrorInfo":"other","additionalDetails":null,"code":"whatever"},"willRetry":true}`,
 		},
 		{"warning", threads.WarningRaised{Message: "m"}, "warning", `{"threadId":"t-1","message":"m"}`},
+		{"undo", threads.CompactionUndone{CompactionID: "k", Boundary: &transcript.Boundary{Epoch: 2}}, "thread/compaction/undone", `{"threadId":"t-1","compactionId":"k","epoch":2}`},
+		{"undo of a prune", threads.CompactionUndone{CompactionID: "k"}, "thread/compaction/undone", `{"threadId":"t-1","compactionId":"k","epoch":null}`},
+		{
+			"pins",
+			threads.PinsChanged{Pins: []threads.Pin{{ID: "p", Text: "keep", Hash: "ab", Tokens: 1, AddedAt: 9}}},
+			"thread/pins/changed",
+			`{"threadId":"t-1","pins":[{"id":"p","text":"keep","hash":"ab","tokens":1,"addedAt":9}]}`,
+		},
+		{"no pins", threads.PinsChanged{}, "thread/pins/changed", `{"threadId":"t-1","pins":[]}`},
 	}
 }
 
@@ -316,6 +325,8 @@ func TestEveryEventTypeHasItsNotification(t *testing.T) {
 		threads.ErrorRaised{},
 		threads.WarningRaised{},
 		threads.CompactionUpdated{},
+		threads.CompactionUndone{},
+		threads.PinsChanged{},
 	} {
 		payloads[p.EventType()] = p
 	}
