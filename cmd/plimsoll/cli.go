@@ -18,6 +18,8 @@ type CLI struct {
 	Export    exportCmd    `cmd:"" help:"Write a thread as a file that import reads."`
 	Threads   threadsCmd   `cmd:"" help:"List threads, or show one."`
 	Compact   compactCmd   `cmd:"" help:"Compact a thread, or a session file without any server."`
+	Search    searchCmd    `cmd:"" help:"Search what was said in a thread, whether its context still holds it or not."`
+	Pin       pinCmd       `cmd:"" help:"Pin texts that every request of a thread carries, list or remove them."`
 	Requests  requestsCmd  `cmd:"" help:"List what waits for an answer."`
 	Answer    answerCmd    `cmd:"" help:"Answer an approval."`
 	Tail      tailCmd      `cmd:"" help:"Follow what happens in a thread."`

@@ -20,11 +20,13 @@ type compactCmd struct {
 	homeFlag
 	Target string `arg:"" name:"thread-or-file" help:"A thread's id, or its beginning, or a session file (- for stdin)."`
 	Budget int    `type:"tokens" placeholder:"TOKENS" help:"Bound of the whole resulting context. Needed for a file; a thread has a default."`
-	Writer string `enum:",extractive,fixed" default:"" placeholder:"extractive|fixed" help:"Who writes the checkpoint (default: extractive)."`
+	Writer string `enum:",model,extractive,fixed" default:"" placeholder:"model|extractive|fixed" help:"Who writes the checkpoint (default: of a thread the best that works, of a file extractive)."`
 	JSON   bool   `name:"json" help:"Print JSON."`
 
 	Route string `enum:",native,local" default:"" placeholder:"native|local" help:"Of a thread: who compacts (default: native if the provider can, else local)."`
 	Wait  *bool  `negatable:"" help:"Of a thread: print the terminal record rather than the acknowledgement (default: wait)."`
+
+	asked
 
 	Whole bool   `help:"Of a file: compact all items rather than the current epoch."`
 	Print string `enum:",context,record" default:"" placeholder:"context|record" help:"Of a file: what to print (default: context)."`
@@ -46,8 +48,11 @@ func (c *compactCmd) Run(ctx context.Context, m *Main) error {
 }
 
 func (c *compactCmd) file(ctx context.Context, m *Main, path string) error {
-	if c.Route != "" || c.Wait != nil || c.Home != "" {
-		return usagef("--route, --wait and --home are for threads; %q is a file", path)
+	if c.Route != "" || c.Wait != nil || c.Home != "" || c.any() {
+		return usagef("--route, --wait, --home, --preview, --undo and --cancel are for threads; %q is a file", path)
+	}
+	if c.Writer == string(compaction.WriterModel) {
+		return usagef("--writer model is for threads; a file is compacted without a model")
 	}
 	in, err := m.openInput(path)
 	if err != nil {
@@ -137,6 +142,9 @@ func (c *compactCmd) thread(ctx context.Context, m *Main, arg string) error {
 		id, err := cl.thread(ctx, arg)
 		if err != nil {
 			return err
+		}
+		if c.any() {
+			return c.other(ctx, m, cl, id)
 		}
 		wait, asked := c.Wait == nil || *c.Wait, time.Now()
 		record, err := cl.compact(ctx, id, compactBody{Route: c.Route, Writer: c.Writer, Budget: c.Budget, Wait: wait})
