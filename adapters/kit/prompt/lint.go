@@ -386,10 +386,8 @@ func restates(m Message, p Part) bool {
 
 // size judges the request as a whole (L13).
 func (l *linter) size() {
-	if l.r.MaxBytes > 0 {
-		if n := Bytes(l.ms); n > l.r.MaxBytes {
-			l.at("L13", -1, -1, "the request has about %d bytes, the endpoint takes %d", n, l.r.MaxBytes)
-		}
+	if l.r.MaxBytes > 0 && !within(l.ms, l.r.MaxBytes) {
+		l.at("L13", -1, -1, "the request has about %d bytes, the endpoint takes %d", Bytes(l.ms), l.r.MaxBytes)
 	}
 	if l.r.MaxTokens > 0 {
 		if n := Tokens(l.ms); n > l.r.MaxTokens {

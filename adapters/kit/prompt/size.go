@@ -13,28 +13,38 @@ const (
 )
 
 // Bytes is about what messages take as JSON, images in base64.
-func Bytes(ms []Message) int {
+func Bytes(ms []Message) int { return bytesBy(ms, escaped) }
+
+// within reports whether messages have at most limit bytes. It looks at every
+// character only if that can matter.
+func within(ms []Message, limit int) bool {
+	return bytesBy(ms, func(s string) int { return 6 * len(s) }) <= limit || Bytes(ms) <= limit
+}
+
+func bytesBy(ms []Message, length func(string) int) int {
 	n := 0
 	for _, m := range ms {
 		n += frameBytes
 		for _, p := range m.Parts {
-			n += partBytes(p)
+			n += partBytesBy(p, length)
 		}
 	}
 	return n
 }
 
-func partBytes(p Part) int {
-	n := frameBytes + len(p.CallID) + len(p.Name) + escaped(string(p.Arguments)) + len(p.Raw)
+func partBytes(p Part) int { return partBytesBy(p, escaped) }
+
+func partBytesBy(p Part, length func(string) int) int {
+	n := frameBytes + len(p.CallID) + len(p.Name) + length(string(p.Arguments)) + len(p.Raw)
 	switch p.Kind {
 	case Image:
 		n += base64.StdEncoding.EncodedLen(len(p.Data))
 	case Opaque: // its text is not sent
 	default:
-		n += escaped(p.Text)
+		n += length(p.Text)
 	}
 	for _, o := range p.Output {
-		n += partBytes(o)
+		n += partBytesBy(o, length)
 	}
 	return n
 }
