@@ -2,6 +2,7 @@ package compaction
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
@@ -119,6 +120,7 @@ func (c *collector) finish(key string, n *node) {
 		return
 	}
 	r.Done, r.Failed, r.Error, r.Refused, r.Cleared = true, n.failed, "", n.refused, false
+	r.Exit = n.exitStatus()
 	switch {
 	case n.refused:
 		r.Failed = false
@@ -136,6 +138,39 @@ func (c *collector) finish(key string, n *node) {
 	case r.Done && !r.Refused:
 		c.clear(r.Command)
 	}
+}
+
+// exitStatus is what a command's result says of its status, nil if it says nothing.
+func (n *node) exitStatus() *int {
+	if c, ok := n.item.Body.(transcript.Command); ok {
+		return c.ExitCode
+	}
+	lines := 0
+	for l := range strings.Lines(headOf(n.body, 600)) {
+		if lines++; lines > 6 {
+			break
+		}
+		l = strings.ToLower(l)
+		for _, word := range []string{"exit code", "exit status", "exited with code", "exit_code"} {
+			if _, rest, ok := strings.Cut(l, word); ok {
+				return leadingNumber(strings.TrimLeft(rest, " :=\""))
+			}
+		}
+	}
+	return nil
+}
+
+// leadingNumber reads the number that s begins with.
+func leadingNumber(s string) *int {
+	end := 0
+	for end < len(s) && end < 5 && (s[end] >= '0' && s[end] <= '9' || end == 0 && s[end] == '-') {
+		end++
+	}
+	n, err := strconv.Atoi(s[:end])
+	if err != nil {
+		return nil
+	}
+	return &n
 }
 
 // clear notes which failures the passing of a command makes obsolete.

@@ -41,7 +41,10 @@ type Facts struct {
 	Plan           *transcript.Plan
 	Checks         []string // prefixes of commands that verify the work, as configured
 	Window         int
-	Recall         string // the tool that searches archived items; not restated, but named by a checkpoint's last line
+	MaxOutput      int      // of one answer
+	Budget         Budget   // of the task
+	Children       []string // what runs beside the agent, as people would name it: agents, processes
+	Recall         string   // the tool that searches archived items; not restated, but named by a checkpoint's last line
 }
 
 // Composed is the result of a local compaction, before anything was changed.

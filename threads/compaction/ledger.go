@@ -72,6 +72,7 @@ type runFact struct {
 	Done    bool   `json:"done"`              // a result was seen
 	Stale   bool   `json:"stale"`             // files changed since
 	Refused bool   `json:"refused,omitempty"` // by the user
+	Exit    *int   `json:"exit,omitempty"`    // status, if it was told
 	Cleared bool   `json:"cleared,omitempty"` // it failed, and a later command that includes it passed
 }
 

@@ -1,12 +1,16 @@
 package compaction
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
+
+// SourceContinue is the source of the notice that GoOn makes.
+const SourceContinue = "continue"
 
 // reanchorMax bounds the snapshot after a boundary, in tokens.
 const reanchorMax = 800
@@ -46,6 +50,13 @@ func (p *planner) reanchor(limit int) string {
 	if f.Window > 0 {
 		add("context window", strconv.Itoa(f.Window)+" tokens")
 	}
+	if f.MaxOutput > 0 {
+		add("longest answer", strconv.Itoa(f.MaxOutput)+" tokens")
+	}
+	if f.Budget.Limit > 0 {
+		add("budget of the task", fmt.Sprintf("%d of %d tokens are used", f.Budget.Used, f.Budget.Limit))
+	}
+	add("running beside you", few(f.Children, 8, 100))
 	add("still running", p.running())
 	add("last check", lastCheck(l.Runs, f.Checks))
 	add("remaining steps", remaining(f.Plan, l.Plan))
@@ -63,6 +74,40 @@ func (p *planner) reanchor(limit int) string {
 		s.add(neutralise(line))
 	}
 	return s.b.String()
+}
+
+// few names the first n of a list, each in at most size code points.
+func few(list []string, n, size int) string {
+	var out []string
+	for _, s := range list[:min(len(list), n)] {
+		if s = oneLine(s, size); s != "" {
+			out = append(out, s)
+		}
+	}
+	s := strings.Join(out, "; ")
+	if more := len(list) - n; more > 0 {
+		s += fmt.Sprintf("; and %d more", more)
+	}
+	return s
+}
+
+// GoOn is the note that follows a boundary in the middle of a turn: the agent is to
+// go on with the last request, of which it quotes the beginning. Nobody said it.
+func GoOn(entries []transcript.Entry) transcript.Notice {
+	const intro = "[noted by the server; not the user's words] The context was compacted in the middle of your turn. The turn goes on: " +
+		"continue with the work where it stands, do not begin anew, and do not answer this note."
+	note := transcript.Notice{Source: SourceContinue, Text: intro}
+	for i := range slices.Backward(entries) {
+		m, ok := entries[i].Item.Body.(transcript.UserMessage)
+		if !ok {
+			continue
+		}
+		if text := transcript.PartsText(m.Content); !isInterruption(text) {
+			note.Text += "\nThe request that you work on begins: " + strconv.Quote(oneLine(neutralise(text), 300))
+			break
+		}
+	}
+	return note
 }
 
 // running lists open calls.
@@ -84,15 +129,19 @@ func lastCheck(runs []runFact, checks []string) string {
 			continue
 		}
 		s := oneLine(r.Command, 160)
+		status := ""
+		if r.Exit != nil {
+			status = " (exit status " + strconv.Itoa(*r.Exit) + ")"
+		}
 		switch {
 		case r.Refused:
 			return s + " was refused by the user"
 		case !r.Done:
 			return s + " has no result yet"
 		case r.Failed:
-			s += " failed: " + oneLine(r.Error, 160)
+			s += " failed" + status + ": " + oneLine(r.Error, 160)
 		default:
-			s += " passed"
+			s += " passed" + status
 		}
 		if r.Stale {
 			s += "; files changed since"
