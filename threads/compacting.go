@@ -137,9 +137,9 @@ func counterOf(sess *session) (adapters.Counter, bool) {
 }
 
 // policy is what the policy says about the run, in the units of its input; nil if
-// somebody asked for it.
+// it is not what the run is about.
 func (r *compactionRun) policy() *compaction.Auto {
-	if !r.record.Trigger.Automatic() {
+	if t := r.record.Trigger; !t.Automatic() || t == compaction.TriggerBudget { // the window is no matter of a task's budget
 		return nil
 	}
 	p := r.auto.policy

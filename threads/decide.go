@@ -372,7 +372,7 @@ func (c report) decide(s *state, env env) (decision, error) {
 // reported maps a session's updates to payloads. Times are the server's.
 func reported(s *state, env env, turn transcript.TurnID, updates []adapters.Update) []Payload {
 	ps := make([]Payload, 0, len(updates))
-	usage, waiting := s.Usage, s.waitingCalls(nil)
+	usage, waiting, more := s.Usage, s.waitingCalls(nil), 0
 	for _, u := range updates {
 		switch u := u.(type) {
 		case adapters.ItemStarted:
@@ -397,8 +397,9 @@ func reported(s *state, env env, turn transcript.TurnID, updates []adapters.Upda
 				}
 			}
 			ps = append(ps, done)
+			more += transcript.Estimate(it.Body)
 		case adapters.UsageReported:
-			usage = s.usageOf(env, turn, usage, u.Usage, 0)
+			usage = s.usageOf(env, turn, usage, u.Usage, more)
 			ps = append(ps, usage)
 		case adapters.PlanUpdated:
 			ps = append(ps, PlanUpdated{TurnID: turn, Plan: u.Plan})

@@ -91,6 +91,9 @@ func (r *runner) local(ctx context.Context) {
 
 // link composes with one writer.
 func (r *runner) link(ctx context.Context, w Writer, in Input) attempted {
+	if r.job.Trigger == TriggerBudget {
+		return r.pressure(in)
+	}
 	switch w {
 	case WriterModel:
 		return r.model(ctx, in)
@@ -100,6 +103,23 @@ func (r *runner) link(ctx context.Context, w Writer, in Input) attempted {
 	in.Writer = w
 	c, code, err := attempt(in)
 	return attempted{c, code, err}
+}
+
+// pressure is what all links of a task's budget are: the fixed writer's rule for it.
+func (r *runner) pressure(in Input) (a attempted) {
+	defer func() {
+		if v := recover(); v != nil {
+			a = attempted{nil, codePanic, fmt.Errorf("pressure: panic: %v", v)}
+		}
+	}()
+	c, enough := Pressure(in)
+	if !enough {
+		return attempted{c: r.untouched(in, CodeNothingToCompact)}
+	}
+	if err := Check(in, c); err != nil {
+		return attempted{nil, codeInvalid, err}
+	}
+	return attempted{c: c}
 }
 
 // extractive composes without a model, once.
