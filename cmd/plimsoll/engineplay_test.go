@@ -249,6 +249,35 @@ func TestWhatAHookSaysAfterwardsIsAddedToTheRecord(t *testing.T) {
 	}
 }
 
+// P056: nobody has to guess why a thread knows less than before. The compaction is an
+// item of its own, told before what waited for it begins.
+func TestAnAutomaticCompactionIsToldBeforeTheThreadGoesOn(t *testing.T) {
+	t.Parallel()
+	p := play(t, chatProvider("local", upstream.New(t, filling+writes)))
+	for _, input := range append(slices.Clone(fourTurns), "And then?") { // all but the first one wait
+		var turn map[string]any
+		p.call(http.MethodPost, threadPath(p.thread, "/turns"), map[string]string{"input": input}, &turn)
+	}
+	p.rest()
+	var page api.EventsReadResult
+	p.call(http.MethodGet, threadPath(p.thread, "/events?limit=1000"), nil, &page)
+	var got []string
+	for _, n := range page.Data {
+		switch text := string(n.Params); {
+		case n.Method == "turn/started":
+			got = append(got, "turn")
+		case n.Method == "item/completed" && strings.Contains(text, `"type":"userMessage"`):
+			got = append(got, "input")
+		case n.Method == "item/completed" && strings.Contains(text, `"type":"contextCompaction"`):
+			got = append(got, "compacted")
+		}
+	}
+	want := []string{"turn", "input", "turn", "input", "turn", "input", "turn", "input", "turn", "compacted", "turn", "input"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 // A denial shuts the gate: the hook is asked again when there is more to compact, not
 // after every turn. The thread goes on meanwhile, and nothing of it is lost.
 func TestADeniedCompactionIsNotAskedForAgainAtOnce(t *testing.T) {
