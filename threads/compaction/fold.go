@@ -37,10 +37,9 @@ func (s *source) part(from, room int, st style) (text string, end int) {
 	return text, end
 }
 
-// thin is the style in which the rest of the history makes no more parts of room
-// tokens than maxParts.
-func (s *source) thin(from, room int, st style) style {
-	for s.size(from, st) > maxParts*room {
+// thin is the style in which the rest of the history has room in so many parts.
+func (s *source) thin(from, room, parts int, st style) style {
+	for s.size(from, st) > max(parts, 1)*room {
 		switch {
 		case st.clip/2 >= minClip:
 			st.clip /= 2

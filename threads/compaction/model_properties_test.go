@@ -88,7 +88,7 @@ func checkRequests(t *rapid.T, job Job, v Verdict, pens []*pen) {
 	if v.Usage != nil && v.Usage.Requests != requests || v.Usage == nil && requests > 0 {
 		t.Fatalf("usage %+v for %d requests", v.Usage, requests)
 	}
-	if most := maxParts*2 + spareRequests + len(pens); requests > most {
+	if most := maxParts*2 + spareRequests + len(pens) - 1; requests > most {
 		t.Fatalf("%d requests", requests)
 	}
 	if v.Writer == WriterModel && v.Composed.Fidelity.Kept+len(v.Composed.Fidelity.Missing) < v.Composed.Fidelity.Total && len(v.Composed.Fidelity.Missing) < maxMissing {

@@ -47,6 +47,7 @@ type scribe struct {
 
 	notes string // so far
 	pos   int    // blocks that they stand for
+	parts int    // in which these were written up
 }
 
 // A try is how one model is asked.
@@ -94,7 +95,6 @@ func (s *scribe) newTry(m *ModelWriter) *try {
 		t.room = s.window(m)*windowShare/100 - s.frame() + s.visibleRoom(m)
 	}
 	t.room -= s.visibleRoom(m)
-	t.st = s.src.thin(s.pos, s.partRoom(t), t.st)
 	return t
 }
 
@@ -158,6 +158,9 @@ func (s *scribe) writeWith(ctx context.Context, t *try) *defect {
 		return &defect{code: codeWindow, reason: fmt.Sprintf("the prompt does not fit into its window of %d tokens", s.window(t.m))}
 	}
 	for s.pos < len(s.src.blocks) {
+		if s.parts == 2*maxParts {
+			return &defect{code: codeWindow, reason: fmt.Sprintf("the history does not fit into %d requests", s.parts)}
+		}
 		if d := s.writePart(ctx, t); d != nil {
 			return d
 		}
@@ -181,6 +184,7 @@ func (s *scribe) writePart(ctx context.Context, t *try) *defect {
 			var notes string
 			if notes, d = exam.judge(a); d == nil {
 				s.notes, s.pos, t.remark = notes, end, ""
+				s.parts++
 				return nil
 			}
 		}
@@ -200,6 +204,7 @@ func (s *scribe) writePart(ctx context.Context, t *try) *defect {
 // prompt is the next request, what its answer is judged by, and the block that the
 // history in it ends before.
 func (s *scribe) prompt(t *try) (Prompt, *exam, int) {
+	t.st = s.src.thin(s.pos, s.partRoom(t), maxParts-s.parts, t.st)
 	history, end := s.src.part(s.pos, s.partRoom(t), t.st)
 	previous := s.previous()
 	last := end == len(s.src.blocks)
