@@ -8,8 +8,11 @@
 // The thread journals the request, then calls Run on a goroutine of its own. Run
 // walks the phases through Job.Enter, which returns once a phase is durable,
 // chooses the route, and either waits for the provider (Job.Native) or composes
-// locally: Compose with the extractive writer, Check, and if that fails the same
-// with the fixed writer. It returns a Verdict in phase committing; the thread
+// locally. The writers are tried in order: models (Job.Models), whose notes are
+// judged before they are used, extractive, fixed. Each is Compose and then Check; one
+// that fails is skipped with its reason. Models are asked only for a compaction that
+// Compose shows to be worth it without them; what was asked, and how often, is bounded
+// (see scribe). Run returns a Verdict in phase committing; the thread
 // commits boundary, record and completion event in one transaction. compact FILE
 // and the benches call Compose alone. Reanchor also serves native compactions.
 //
@@ -53,6 +56,7 @@
 // (see grade). Stubs have a part of a small budget at most: the oldest units are
 // summarised instead. The facts of all items, retained or not, go to a ledger, which
 // travels in the checkpoint as JSON and is merged from generation to generation;
-// the text of the checkpoint is written anew from it each time, so nothing is ever
-// a summary of a summary.
+// the text of the checkpoint is written anew from it each time, so nothing of it is
+// ever a summary of a summary. The notes of a model are the one exception: each
+// replaces the last one, whole, and what must not be lost does not depend on them.
 package compaction
