@@ -136,14 +136,16 @@ func TestReasoningIsSentWholeOrNotAtAll(t *testing.T) {
 		at(210, transcript.FormClipped, think("clip … ped")),
 		at(220, transcript.FormWhole, think("fresh")),
 		at(230, transcript.FormWhole, transcript.AgentMessage{Text: "Yes."}),
+		at(240, transcript.FormWhole, asks("stop")),
+		at(250, transcript.FormWhole, think("came to nothing")),
 	}
 	for _, c := range []struct {
 		o    prompt.Options
 		want string
 	}{
-		{prompt.Options{Echo: true, Rules: prompt.Rules{Reasoning: true}}, "user text notes\nuser text go\nassistant reasoning fresh\nassistant text Yes.\n"},
-		{prompt.Options{Echo: true}, "user text notes\nuser text go\nassistant text Yes.\n"},
-		{prompt.Options{Rules: prompt.Rules{Reasoning: true}}, "user text notes\nuser text go\nassistant text Yes.\n"},
+		{prompt.Options{Echo: true, Rules: prompt.Rules{Reasoning: true}}, "user text notes\nuser text go\nassistant reasoning fresh\nassistant text Yes.\nuser text stop\n"},
+		{prompt.Options{Echo: true}, "user text notes\nuser text go\nassistant text Yes.\nuser text stop\n"},
+		{prompt.Options{Rules: prompt.Rules{Reasoning: true}}, "user text notes\nuser text go\nassistant text Yes.\nuser text stop\n"},
 	} {
 		if diff := cmp.Diff(c.want, show(prompt.Build("", in, c.o))); diff != "" {
 			t.Errorf("messages (-want +got):\n%s", diff)

@@ -1,8 +1,11 @@
 package prompt
 
+import "slices"
+
 // fit brings messages into the form of a wire: what every request of the wire
 // needs and what is nobody's fault. It is idempotent.
 func fit(ms []Message, r Rules) []Message {
+	ms = slices.DeleteFunc(slices.Clone(ms), onlyThought)
 	fitIDs(ms, r)
 	ms = fitImages(ms, r)
 	if r.MergeRoles {
@@ -15,6 +18,12 @@ func fit(ms []Message, r Rules) []Message {
 		ms = bridges(ms)
 	}
 	return ms
+}
+
+// onlyThought reports whether a message is thinking that came to nothing, as an
+// interrupt leaves it. No wire takes one.
+func onlyThought(m Message) bool {
+	return len(m.Parts) > 0 && !slices.ContainsFunc(m.Parts, func(p Part) bool { return p.Kind != Reasoning })
 }
 
 // fitIDs maps the ids of calls and results alike, different ones to different

@@ -58,6 +58,8 @@ func Lint(ms []Message, r Rules) []Finding {
 	for i, m := range ms {
 		if len(m.Parts) == 0 {
 			l.at("L4", i, -1, "the message is empty")
+		} else if onlyThought(m) {
+			l.at("L4", i, -1, "the message is nothing but thinking")
 		}
 		for j, p := range m.Parts {
 			l.part(i, j, p)

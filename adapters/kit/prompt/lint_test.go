@@ -93,6 +93,7 @@ func TestEachRuleIsFoundAndMended(t *testing.T) {
 		{"blank output", "L4", liberal, []prompt.Message{user("a"), msg(prompt.Assistant, call("1", `{}`)), msg(prompt.Tool, result("1", "\u2800"))}, "(no output)"},
 		{"blank message of the user", "L6 L4", liberal, []prompt.Message{user("\n")}, "(empty message)"},
 		{"message without parts", "L4", liberal, []prompt.Message{user("a"), {Role: prompt.Assistant}, user("b")}, ""},
+		{"thinking that came to nothing", "L4", liberal, []prompt.Message{user("a"), msg(prompt.Assistant, thought), user("b")}, ""},
 		{"bytes that are no UTF-8", "L4", liberal, []prompt.Message{user("a\xff")}, "a\ufffd"},
 		{"second system message", "L5", liberal, []prompt.Message{sys, user("a"), msg(prompt.System, note("", "", "Summary: x")), user("b")}, "Summary: x"},
 		{"system message at the end", "L5 L6", liberal, []prompt.Message{user("a"), msg(prompt.System, note("", "", "Go."))}, "Go."},
