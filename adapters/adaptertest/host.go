@@ -192,6 +192,12 @@ func (h *Host) Context(ctx context.Context) (adapters.Context, error) {
 	for _, it := range h.items[h.begin:] {
 		c.Entries = append(c.Entries, transcript.Entry{Item: it.soFar(), Form: transcript.FormWhole})
 		c.Tokens += transcript.Tokens(it.soFar().Body)
+		if call, is := it.Body.(transcript.ToolCall); is && it.left {
+			c.Entries = append(c.Entries, transcript.Entry{Form: transcript.FormWhole, Item: transcript.Item{
+				ID: it.ID + "-answer", Turn: it.Turn,
+				Body: transcript.ToolResult{CallID: call.CallID, Output: transcript.TextParts("interrupted"), IsError: true, Synthetic: true},
+			}})
+		}
 	}
 	if h.Edit != nil {
 		h.Edit(&c)

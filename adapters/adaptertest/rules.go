@@ -15,6 +15,7 @@ type item struct {
 	open     bool
 	ran      bool // a call that was given to Tool
 	answered bool // a call that has its result
+	left     bool // a call without one that a turn left behind: the server answers it
 	text     strings.Builder
 }
 
@@ -236,8 +237,8 @@ func (h *Host) finish(end adapters.End, err error) {
 	}
 	for _, it := range h.items {
 		it.Item, it.open = it.soFar(), false
-		if _, isCall := it.Body.(transcript.ToolCall); isCall {
-			it.answered = true
+		if _, isCall := it.Body.(transcript.ToolCall); isCall && !it.answered {
+			it.answered, it.left = true, true
 		}
 	}
 }
