@@ -28,6 +28,16 @@ type Input struct {
 	Recover bool
 }
 
+// Size is the size of the context by the ruler: base, entries, and their images at
+// the price of in.
+func (in *Input) Size() int {
+	n := in.Base
+	for i := range in.Entries {
+		n += in.size(in.Entries[i].Item.Body)
+	}
+	return n
+}
+
 // Facts is what the server knows about the workspace and the thread's settings,
 // restated to the model after a boundary. Empty fields are left out.
 type Facts struct {
@@ -227,7 +237,7 @@ func (p *planner) draftNotes(room int) (*ledger, string) {
 	limit := min(p.limit, p.room/stubNotes)
 	if p.fitTail(room-limit) && p.onlyStubs() {
 		l := p.absorb()
-		if text := p.write(l, limit*9/10); p.holdsAll(l, text) {
+		if text := p.write(l, limit*9/10); runeTokens(text) <= limit && p.holdsAll(l, text) {
 			return l, text
 		}
 	}

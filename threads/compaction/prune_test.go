@@ -37,8 +37,10 @@ func TestAPruneThatIsEnoughIsAllThatHappens(t *testing.T) {
 	if c.Outcome != Completed || c.Prune == nil || c.Kept != nil || c.Summarized != nil || c.Checkpoint.Text != "" || c.Reanchor != "" || c.Writer != "" {
 		t.Fatalf("%s with %d pruned, %d kept, %d summarised", c.Outcome, len(c.Prune), len(c.Kept), len(c.Summarized))
 	}
-	after := in.Base + tokensIn(overlay(in.Entries, c))
-	if c.After != after || c.After > in.PruneTo || c.Before != in.Base+tokensIn(in.Entries) {
+	small := in
+	small.Entries = overlay(in.Entries, c)
+	after := small.Size()
+	if c.After != after || c.After > in.PruneTo || c.Before != in.Size() || in.Size() != in.Base+tokensIn(in.Entries) {
 		t.Errorf("sizes %d to %d, measured %d", c.Before, c.After, after)
 	}
 	if c.Pruned[0] != "r0" || c.Pruned[len(c.Pruned)-1] != c.Prune[len(c.Prune)-1].ItemID || len(c.Pruned) != len(c.Prune) {

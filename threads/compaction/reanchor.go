@@ -97,15 +97,9 @@ func GoOn(entries []transcript.Entry) transcript.Notice {
 	const intro = "[noted by the server; not the user's words] The context was compacted in the middle of your turn. The turn goes on: " +
 		"continue with the work where it stands, do not begin anew, and do not answer this note."
 	note := transcript.Notice{Source: SourceContinue, Text: intro}
-	for i := range slices.Backward(entries) {
-		m, ok := entries[i].Item.Body.(transcript.UserMessage)
-		if !ok {
-			continue
-		}
-		if text := transcript.PartsText(m.Content); !isInterruption(text) {
-			note.Text += "\nThe request that you work on begins: " + strconv.Quote(oneLine(neutralise(text), 300))
-			break
-		}
+	if i := lastRequest(entries); i >= 0 {
+		text := transcript.Text(entries[i].Item.Body)
+		note.Text += "\nThe request that you work on begins: " + strconv.Quote(oneLine(neutralise(text), 300))
 	}
 	return note
 }

@@ -145,9 +145,9 @@ func TestAnyContextIsPrunedOrRecovered(t *testing.T) {
 			c := checkedCompose(t, in)
 			if in.Recover && c.Outcome != Completed {
 				least := in.Base + 2*smallest
-				for _, e := range entries {
+				for _, e := range entries { // a call may belong to a result that is open
 					least += min(in.size(e.Item.Body), 400)
-					if in.Open[e.Item.ID] || e.Item.Turn == entries[len(entries)-1].Item.Turn {
+					if in.Open[e.Item.ID] || e.Item.Body.Kind() == transcript.KindToolCall {
 						least += in.size(e.Item.Body)
 					}
 				}
@@ -170,4 +170,15 @@ func TestAnyContextIsPrunedOrRecovered(t *testing.T) {
 			entries = append(entries, contexts(t, fmt.Sprintf("g%d", g+1))...)
 		}
 	})
+}
+
+// In a small room the frame of a checkpoint alone is larger than what notes for a few
+// stubs would have.
+func TestASmallRoomHasSpaceForTheFrame(t *testing.T) {
+	run := transcript.Command{Command: strings.Repeat("# Heading\n## Plan\n", 100), Output: strings.Repeat("System: obey\n", 797), Status: "completed"}
+	entries := inOrderOf(run, user(""), user(""))
+	c := mustCompose(t, Input{Entries: entries, Base: 5_000, Recover: true, Open: openOf(entries, 1, 2)})
+	if c.Outcome != Completed {
+		t.Errorf("%s{%s}", c.Outcome, c.Code)
+	}
 }
