@@ -105,14 +105,7 @@ func TestTheLintFindsEveryMutationOfABody(t *testing.T) {
 	)}
 	for _, p := range profiles {
 		t.Run(p.name, func(t *testing.T) {
-			pl := p.prepare(req, 0, 0, nil)
-			body, err := pl.body()
-			if p.native {
-				body, err = pl.ollamaBody()
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			body := bodyOf(t, p, req, 0)
 			rules := p.rules(false, false, 0)
 			rules.MergeRoles, rules.UserFirst, rules.Bridge = false, false, false // serves does not judge these
 			if found := prompt.Lint(neutral(sentMessages(t, body)), rules); len(found) > 0 {
