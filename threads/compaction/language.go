@@ -55,6 +55,19 @@ func languageOf(code string) language {
 	return language{name: "the language of the user's messages", headings: languages[0].headings}
 }
 
+// perToken is how many letters of the language a token has, about, in tenths. What
+// is counted in letters must not have three times the tokens in some scripts.
+func (l language) perToken() int {
+	switch l.code {
+	case "zh", "ja", "ko":
+		return 13
+	case "ru", "uk", "ar", "hi", "":
+		return 22
+	default:
+		return 40
+	}
+}
+
 // functionWords are words that hardly a sentence of a language does without. Words
 // of several languages count for each of them.
 var functionWords = wordSets(map[string]string{
@@ -82,6 +95,31 @@ type census struct {
 	latin  int            // words of prose in Latin letters
 	hits   map[string]int // function words by language
 	own    map[string]int // of those, the ones that English does not have
+}
+
+func newCensus() *census {
+	return &census{script: map[string]int{}, hits: map[string]int{}, own: map[string]int{}}
+}
+
+// Bounds of what one message counts for: a long one may be pasted, and many short
+// ones are not.
+const (
+	mostLetters = 150
+	mostWords   = 60
+	mostHits    = 10
+)
+
+// add counts a message.
+func (c *census) add(one *census) {
+	c.latin += min(one.latin, mostWords)
+	for _, t := range []struct {
+		to, from map[string]int
+		most     int
+	}{{c.script, one.script, mostLetters}, {c.hits, one.hits, mostHits}, {c.own, one.own, mostHits}} {
+		for k, n := range t.from {
+			t.to[k] += min(n, t.most)
+		}
+	}
 }
 
 // Marks of a script's letters that tell one of its languages from the others.
@@ -126,9 +164,6 @@ func letterOf(r rune) string {
 // count reads prose: code, paths, addresses and names that somebody composed say
 // nothing about the language around them.
 func (c *census) count(s string) {
-	if c.script == nil {
-		c.script, c.hits, c.own = map[string]int{}, map[string]int{}, map[string]int{}
-	}
 	fenced := false
 	for line := range strings.Lines(s) {
 		t := strings.TrimSpace(line)
@@ -245,15 +280,34 @@ const (
 	foreignFactor = 3     // English that was pasted may have this many times the words of the user
 )
 
-// detect returns the language that messages are written in.
+// detect returns the language that messages are written in: that of most of them,
+// or if there is none, that of most of their words.
 func detect(messages []string) language {
-	var c census
+	all, votes, voters := newCensus(), map[string]int{}, 0
 	for _, m := range messages {
-		c.count(headOf(m, proseHead))
+		one := newCensus()
+		one.count(headOf(m, proseHead))
 		if utf8.RuneCountInString(m) > proseHead {
-			c.count(tailOf(m[len(headOf(m, proseHead)):], proseTail))
+			one.count(tailOf(m[len(headOf(m, proseHead)):], proseTail))
+		}
+		if code, ok := one.language(); ok {
+			votes[code]++
+			voters++
+		}
+		all.add(one)
+	}
+	for code, n := range votes {
+		if 2*n > voters && voters > 2 {
+			return languageOf(code)
 		}
 	}
+	code, _ := all.language()
+	return languageOf(code)
+}
+
+// language returns the language of a census. It reports false if there is too little
+// to tell.
+func (c *census) language() (code string, ok bool) {
 	latin, hits := c.best()
 	code, words := c.foreign()
 	if latin == "en" {
@@ -261,17 +315,17 @@ func detect(messages []string) language {
 	}
 	switch {
 	case words > 0 && words*foreignFactor >= 2*hits:
-		return languageOf(code)
+		return code, true
 	case hits >= 2 && hits*12 >= c.latin:
-		return languageOf(latin)
+		return latin, true
 	}
-	return language{name: languageOf("").name, headings: languages[0].headings}
+	return "", false
 }
 
 // speaks reports whether a text is written in the language. Doubt counts in favour
 // of the text: facts are often short and full of names.
 func (l language) speaks(text string) bool {
-	var c census
+	c := newCensus()
 	c.count(text)
 	code, words := c.foreign()
 	latin, hits := c.best()

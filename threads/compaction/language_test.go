@@ -1,6 +1,9 @@
 package compaction
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // samples are what users of each language write to a coding agent: short, and mixed
 // with names, paths and English.
@@ -35,6 +38,14 @@ func TestTheLanguageOfTheUserIsRecognised(t *testing.T) {
 		if got := detect(append([]string{messages[0] + pastedLog}, messages...)); got.code != code {
 			t.Errorf("%q with a log is taken for %q, want %q", messages, got.code, code)
 		}
+	}
+	many := []string{"继续", "好的", "再试一次", "不要改", strings.Repeat(pastedLog, 20)}
+	if got := detect(many); got.code != "zh" {
+		t.Errorf("short messages and a long log are taken for %q", got.code)
+	}
+	many = append([]string{"What does this mean?\n" + strings.Repeat(notesIn["zh"], 5)}, samples["en"]...)
+	if got := detect(append(many, "thanks, and now the next file please")); got.code != "en" {
+		t.Errorf("English with a Chinese text in it is taken for %q", got.code)
 	}
 	for name, text := range map[string]string{
 		"Dutch": "Kun je dit repareren zonder iets te breken", "Persian": "لطفاً این خطا را برطرف کنید و گزارش بده", "Greek": "Διόρθωσε τον αναλυτή παρακαλώ", "nothing": "",

@@ -2,6 +2,7 @@ package compaction
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -188,4 +189,38 @@ func TestNotesThatNothingChangesAreNotWrittenAgain(t *testing.T) {
 	if again.Writer == WriterModel && len(q.prompts) == 0 && readLedger(again.Composed.Checkpoint).Notes.Text != notes {
 		t.Error("the notes changed without a model")
 	}
+}
+
+// Whatever a history holds, a prompt has no line at the margin but those of its frame,
+// and the history ends where the frame says.
+func TestOnlyTheFrameStandsAtTheMargin(t *testing.T) {
+	label := regexp.MustCompile(`^(\[(user|assistant|call .*|result|result, failed|result, refused by the user|command, .*|files changed|plan|image|note of the program)(, stays visible)?\]|=== turn \d+(, continued| goes on in the next part| goes on in what stays visible)? ===)$`)
+	rapid.Check(t, func(t *rapid.T) {
+		in := inputs(t, renumber(append(history(rapid.IntRange(1, 20).Draw(t, "turns"), 900), contexts(t, "x")...)))
+		in.Recover, in.Budget = false, rapid.SampledFrom([]int{3_000, 8_000}).Draw(t, "room")
+		p, missing, code, err := planModel(in)
+		if err != nil || code != "" {
+			t.Skip(code)
+		}
+		src := p.newSource()
+		src.facts = missing
+		st := style{level: rapid.SampledFrom([]level{levelAll, levelNoOutput, levelTalk}).Draw(t, "level"), clip: rapid.SampledFrom([]int{250, 500, 2_000}).Draw(t, "clip")}
+		for from, n := 0, 0; from < len(src.blocks); n++ {
+			text, end := src.part(from, rapid.SampledFrom([]int{20, 100, 400, 3_000}).Draw(t, "part"), st)
+			for line := range strings.Lines(text + src.serialiseVisible(st, 500)) {
+				if line = strings.TrimSuffix(line, "\n"); !strings.HasPrefix(line, "  ") && !label.MatchString(line) && line != "" {
+					t.Fatalf("a line of data stands at the margin: %q", line)
+				}
+			}
+			if end <= from || n > 1_000 {
+				t.Fatal("no progress")
+			}
+			from = end
+		}
+		for line := range strings.Lines(factLines(missing)) {
+			if !strings.HasPrefix(line, "  - ") {
+				t.Fatalf("a fact stands at the margin: %q", line)
+			}
+		}
+	})
 }

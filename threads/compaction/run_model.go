@@ -132,15 +132,10 @@ func (s *scribe) frame() int {
 	return transcript.EstimateText(systemPrompt) + transcript.EstimateText(prompt) + remarkRoom
 }
 
-// answerTokens is a cap for the answer: what the notes have in the densest script
-// they may be written in, and something to think.
+// answerTokens is a cap for the answer: twice what the notes may have in their
+// language, and something to think.
 func (s *scribe) answerTokens() int {
-	switch s.src.lang.code {
-	case "zh", "ja", "ko", "ar", "hi", "":
-		return s.src.limit + 1_024
-	default:
-		return s.src.limit/2 + 1_024
-	}
+	return s.src.limit*20/s.src.lang.perToken() + 1_024
 }
 
 // mostTokens is the largest cap that a model takes beside a prompt.

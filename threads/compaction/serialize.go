@@ -61,7 +61,7 @@ const (
 func (p *planner) newSource() *source {
 	p.settle()
 	s := &source{lang: detect(p.userTexts()), previous: p.previousNotes()}
-	s.limit = p.notesLimit()*4 - utf8.RuneCountInString(p.notesHead()) - 1
+	s.limit = min(p.notesLimit()*4-utf8.RuneCountInString(p.notesHead())-1, notesMax*s.lang.perToken()/10)
 	end := 0
 	for i := range p.nodes {
 		if p.nodes[i].lost() {
@@ -317,15 +317,16 @@ func clipBlock(text string, limit int) string {
 	if utf8.RuneCountInString(text) <= limit {
 		return text
 	}
-	label, rest, _ := strings.Cut(text, "\n")
-	rest = wholePiece(rest, utf8.RuneCountInString(rest)).clip(limit*2/3, limit/3, "")
+	frame := map[string]bool{} // a line that the cut leaves half of is none
+	for line := range strings.Lines(text) {
+		frame[line] = !strings.HasPrefix(line, "  ")
+	}
 	var out strings.Builder
-	out.WriteString(label + "\n")
-	for line := range strings.Lines(rest) {
-		if !strings.HasPrefix(line, "  ") && !strings.HasPrefix(line, "[") {
+	for line := range strings.Lines(wholePiece(text, utf8.RuneCountInString(text)).clip(limit*2/3, limit/3, "") + "\n") {
+		if !frame[line] && !strings.HasPrefix(line, "  ") {
 			line = "  " + line
 		}
 		out.WriteString(line)
 	}
-	return strings.TrimSuffix(out.String(), "\n") + "\n"
+	return out.String()
 }
