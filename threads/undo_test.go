@@ -96,10 +96,14 @@ func TestAnUndoneCompactionHasNeverBeen(t *testing.T) {
 			case "turn":
 				say(rapid.IntRange(10, 2500).Draw(rt, "size"))
 			case "compact":
-				was := b.entries(id)
+				was, head := b.entries(id), len(b.payloads(id))
+				rows := b.rows(id, head)
 				rec := b.shrink(id, threads.CompactParams{Budget: rapid.IntRange(1500, 5000).Draw(rt, "budget")})
 				if *rec.Outcome == compaction.Completed {
 					levels = append(levels, level{rec.CompactionID, was})
+				}
+				if b.rows(id, head) != rows {
+					rt.Fatal("the compaction changed the journal")
 				}
 			case "restart":
 				b.restart()
