@@ -351,3 +351,75 @@ func TestAnUndoOwesTheReanchorThatWasNeverSent(t *testing.T) {
 		t.Errorf("the re-anchor is owed twice: %q, %v", c.Reanchor, err)
 	}
 }
+
+// A compaction that only pruned is undone in its epoch: the items are whole again, but
+// for what a later prune made of them.
+func TestAnUndonePruneShowsItsItemsAgain(t *testing.T) {
+	b := newBench(t)
+	id := b.create()
+	for i := range 4 {
+		b.turn(id, fmt.Sprint("step ", i), big(fmt.Sprint("answer", i), 2000))
+	}
+	whole := b.entries(id)
+	short := func(at int, text string) transcript.Kept {
+		return transcript.Kept{ItemID: whole[at].Item.ID, Form: transcript.FormClipped, Text: text}
+	}
+	prune := func(cid transcript.CompactionID, kept ...transcript.Kept) {
+		rec := compaction.NewRecord()
+		rec.CompactionID, rec.Trigger, rec.TurnID = cid, compaction.TriggerPostTurn, whole[0].Item.Turn
+		rec, _, _ = rec.Conclude(compaction.Verdict{Outcome: compaction.Completed, Route: compaction.RouteLocal}, compaction.End{At: 1})
+		b.write(id, threads.CompactionUpdated{Record: rec, Prune: &transcript.Prune{CompactionID: cid, Kept: kept}})
+	}
+	prune("first", short(1, "one"), short(3, "three"))
+	once := mustJSON(t, b.entries(id))
+	prune("second", short(3, "3"), short(5, "5"))
+	twice := b.entries(id)
+	if transcript.Text(twice[3].Item.Body) != "3" || transcript.Text(twice[1].Item.Body) != "one" {
+		t.Fatalf("the prunes show %q and %q", transcript.Text(twice[1].Item.Body), transcript.Text(twice[3].Item.Body))
+	}
+	if ack := b.undo(id, "second"); ack.Epoch != 0 {
+		t.Errorf("the undo of a prune opened epoch %d", ack.Epoch)
+	}
+	if mustJSON(t, b.entries(id)) != once {
+		t.Error("the undo of the second prune is not the first one")
+	}
+	fork, err := b.svc.Fork(t.Context(), threads.ForkParams{Thread: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, on := range []transcript.ThreadID{fork.Thread.ID, id} {
+		b.undo(on, "first")
+		b.restart()
+		if mustJSON(t, b.entries(on)) != mustJSON(t, whole) {
+			t.Error("the undo of both prunes is not what was before")
+		}
+		_, err := b.svc.UndoCompaction(t.Context(), threads.UndoParams{Thread: on, Compaction: "first"})
+		if r := refusal(t, err); r.Code != threads.UndoAlready || r.Undoable != "" {
+			t.Errorf("undone twice: %+v", r)
+		}
+	}
+}
+
+// A prune of an epoch that a compaction closed comes back with that epoch, and what
+// the undo restores keeps its forms.
+func TestFormsComeBackAsTheyWere(t *testing.T) {
+	b := newBench(t)
+	id := b.laden()
+	whole := b.entries(id)
+	rec := compaction.NewRecord()
+	rec.CompactionID, rec.Trigger, rec.TurnID = "prune", compaction.TriggerPostTurn, whole[0].Item.Turn
+	rec, _, _ = rec.Conclude(compaction.Verdict{Outcome: compaction.Completed, Route: compaction.RouteLocal}, compaction.End{At: 1})
+	b.write(id, threads.CompactionUpdated{Record: rec, Prune: &transcript.Prune{CompactionID: "prune", Kept: []transcript.Kept{
+		{ItemID: whole[1].Item.ID, Form: transcript.FormStub, Text: "[gone]"},
+	}}})
+	pruned := mustJSON(t, b.entries(id))
+	done := b.shrink(id, threads.CompactParams{Budget: 6000})
+	b.undo(id, done.CompactionID)
+	if mustJSON(t, b.entries(id)) != pruned {
+		t.Error("the undo is not what the prune had left")
+	}
+	_, err := b.svc.UndoCompaction(t.Context(), threads.UndoParams{Thread: id, Compaction: "prune"})
+	if r := refusal(t, err); r.Code != threads.UndoAlready {
+		t.Errorf("a prune of an epoch that is closed: %+v", r)
+	}
+}
