@@ -395,20 +395,22 @@ func TestLongToolNamesComeBackAsTheyWere(t *testing.T) {
 }
 
 func TestTheBoundOfTheAnswerFitsTheWindow(t *testing.T) {
-	long := adapters.Request{Model: "m", Entries: entries(user(text(strings.Repeat("four", 7000))))} // 7,000 tokens
+	long := adapters.Request{Model: "m", Entries: entries(user(text(strings.Repeat("A ship has a line. ", 1500))))}
+	input := base.prepare(long, 0, 0, nil).estimate
 	for _, c := range []struct{ asked, configured, window, least, most int }{
-		{asked: 0, configured: 0, window: 8000, least: 0, most: 0},
+		{asked: 0, configured: 0, window: input + 1000, least: 0, most: 0},
 		{asked: 4000, configured: 0, window: 0, least: 4000, most: 4000},
 		{asked: 4000, configured: 3000, window: 0, least: 3000, most: 3000},
-		{asked: 0, configured: 3000, window: 100_000, least: 3000, most: 3000},
-		{asked: 4000, configured: 0, window: 8000, least: leastOutput, most: 1000},
-		{asked: 4000, configured: 0, window: 9000, least: 800, most: 2000},
-		{asked: 4000, configured: 0, window: 5000, least: leastOutput, most: leastOutput},
-		{asked: 100, configured: 0, window: 5000, least: 100, most: 100},
+		{asked: 0, configured: 3000, window: 10 * input, least: 3000, most: 3000},
+		{asked: 4000, configured: 0, window: input * 12 / 10, least: leastOutput, most: input / 10},
+		{asked: 4000, configured: 0, window: input, least: leastOutput, most: leastOutput},
+		{asked: 4000, configured: 0, window: input / 2, least: leastOutput, most: leastOutput},
+		{asked: 100, configured: 0, window: input, least: 100, most: 100},
 	} {
 		long.MaxOutput = c.asked
 		if got := base.prepare(long, c.window, c.configured, nil).max; got < c.least || got > c.most {
-			t.Errorf("asked for %d, configured %d, window %d: %d, want %d to %d", c.asked, c.configured, c.window, got, c.least, c.most)
+			t.Errorf("an input of %d, asked for %d, configured %d, window %d: %d, want %d to %d",
+				input, c.asked, c.configured, c.window, got, c.least, c.most)
 		}
 	}
 }
