@@ -59,6 +59,8 @@ type OpenParams struct {
 	// Tools are declared by the clients of the thread and run by them. A model's
 	// session offers them beside its own; Host.Tool runs them.
 	Tools []ToolSpec
+	// Blob returns the bytes of an image by its hash. Nil: images are told as text.
+	Blob func(hash string) ([]byte, error)
 }
 
 // A Session is one thread's conversation with its provider. Run and Compact are
@@ -118,6 +120,7 @@ type TurnInput struct {
 	// Approval and Sandbox are the thread's settings for this turn.
 	Approval string // untrusted | on-request | never
 	Sandbox  string // read-only | workspace-write | danger-full-access
+	Effort   string // of reasoning, in the provider's words; may be empty
 }
 
 // End is how a turn ended without an error.

@@ -63,7 +63,7 @@ func (a *actor) begin(in adapters.TurnInput) {
 	a.turn = &running{turn: in.Turn, cancel: cancel}
 	a.readTo = len(a.state.Transcript.Items)
 	settings := a.state.Settings
-	in.Approval, in.Sandbox = settings.ApprovalPolicy, settings.Sandbox
+	in.Approval, in.Sandbox, in.Effort = settings.ApprovalPolicy, settings.Sandbox, settings.Effort
 	box := a.toolbox()
 	a.work.Go(func() { a.runTurn(ctx, in, settings, &host{a: a, turn: in.Turn, tools: box.client, own: box.own}) })
 }
@@ -151,7 +151,10 @@ func (a *actor) openSession(ctx context.Context, settings Settings) (*session, e
 	if !ok {
 		return nil, fault.New(fault.Unavailable, "provider %q is not configured any more", settings.Provider)
 	}
-	opened, err := p.Adapter.Open(ctx, adapters.OpenParams{Thread: a.id, Model: settings.Model, Cwd: settings.Cwd, Tools: found.tools})
+	opened, err := p.Adapter.Open(ctx, adapters.OpenParams{
+		Thread: a.id, Model: settings.Model, Cwd: settings.Cwd, Tools: found.tools,
+		Blob: func(hash string) ([]byte, error) { return a.svc.cfg.Journal.Blob(a.ctx, hash) },
+	})
 	if err != nil {
 		return nil, fmt.Errorf("open session with %s: %w", settings.Provider, err)
 	}

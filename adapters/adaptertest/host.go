@@ -33,6 +33,8 @@ type Host struct {
 	WantWarnings bool
 	// Preamble is what the server adds to the system text of each request.
 	Preamble string
+	// Effort is the thread's setting.
+	Effort string
 	// OnUpdate sees every update after it was recorded, before Emit returns.
 	OnUpdate func(adapters.Update)
 	// Edit changes each context before the session gets it.
@@ -85,7 +87,7 @@ func (h *Host) Play(ctx context.Context, s adapters.Session, text string) (adapt
 	h.mu.Lock()
 	h.turn = transcript.TurnID(fmt.Sprintf("turn-%d", len(h.items)))
 	h.running = true
-	in := adapters.TurnInput{Turn: h.turn, Input: transcript.TextParts(text), Approval: "on-request", Sandbox: "workspace-write"}
+	in := adapters.TurnInput{Turn: h.turn, Input: transcript.TextParts(text), Approval: "on-request", Sandbox: "workspace-write", Effort: h.Effort}
 	h.mu.Unlock()
 	h.Say(text)
 	return h.run(ctx, s, in)

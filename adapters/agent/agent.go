@@ -34,7 +34,7 @@ func (a adapter) Open(ctx context.Context, p adapters.OpenParams) (adapters.Sess
 		}
 		name = infos[0].ID
 	}
-	return newSession(a.model, name, p.Tools), nil
+	return newSession(a.model, name, p), nil
 }
 
 // Continues implements adapters.Continuer: all that a session knows is in the

@@ -311,3 +311,33 @@ func TestCloseWaitsForTheTurn(t *testing.T) {
 		}
 	})
 }
+
+func TestRequestsCarryTheEffortOfTheTurnAndTheBlobsOfTheThread(t *testing.T) {
+	m := adaptertest.NewModel(t, adaptertest.Script{
+		{adaptertest.Call("1", "a", `{}`), adaptertest.Stop(adapters.StopTools)}, adaptertest.Answer("Done."), adaptertest.Answer("Again."),
+	})
+	s, err := agent.New(m).Open(t.Context(), adapters.OpenParams{Blob: func(hash string) ([]byte, error) { return []byte("of " + hash), nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := adaptertest.NewHost(t)
+	for _, effort := range []string{"high", ""} {
+		h.Effort = effort
+		if _, err := h.Play(t.Context(), s, "go"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var efforts []string
+	for _, r := range m.Requests() {
+		efforts = append(efforts, r.Effort)
+		if b, err := r.Blob("x"); err != nil || string(b) != "of x" {
+			t.Errorf("blob %q, %v", b, err)
+		}
+	}
+	if diff := cmp.Diff([]string{"high", "high", ""}, efforts); diff != "" {
+		t.Errorf("efforts (-want +got):\n%s", diff)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}

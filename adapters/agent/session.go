@@ -16,6 +16,7 @@ type session struct {
 	model adapters.Model
 	name  string
 	tools []adapters.ToolSpec // that clients run, beside the model's own
+	blob  func(hash string) ([]byte, error)
 	// callIDs holds the ids of every call seen, also those that a compaction took
 	// out of the context: an undo can bring them back. Owned by Run.
 	callIDs map[transcript.CallID]bool
@@ -43,8 +44,8 @@ type life struct {
 	done    chan struct{} // closed when Run has returned; nil before the first Run
 }
 
-func newSession(m adapters.Model, name string, tools []adapters.ToolSpec) *session {
-	s := &session{model: m, name: name, tools: tools, callIDs: map[transcript.CallID]bool{}}
+func newSession(m adapters.Model, name string, p adapters.OpenParams) *session {
+	s := &session{model: m, name: name, tools: p.Tools, blob: p.Blob, callIDs: map[transcript.CallID]bool{}}
 	s.over, s.end = context.WithCancel(context.Background())
 	return s
 }
@@ -61,13 +62,15 @@ func (s *session) Base() adapters.Base {
 
 // ask is the next request. What the server adds to the base is there anew each time,
 // so that no compaction touches it.
-func (s *session) ask(c adapters.Context) adapters.Request {
+func (s *session) ask(c adapters.Context, effort string) adapters.Request {
 	base := s.Base()
 	if c.Preamble != "" && base.System != "" {
 		base.System += "\n\n"
 	}
 	base.System += c.Preamble
-	return adapters.Request{Model: s.name, Base: base, Entries: slices.DeleteFunc(slices.Clone(c.Entries), stubbed)}
+	return adapters.Request{
+		Model: s.name, Base: base, Entries: slices.DeleteFunc(slices.Clone(c.Entries), stubbed), Effort: effort, Blob: s.blob,
+	}
 }
 
 // stubbed reports whether an entry says only that the model once thought. It is sent
@@ -83,7 +86,7 @@ func (s *session) Run(ctx context.Context, in adapters.TurnInput, host adapters.
 		return adapters.End{}, err
 	}
 	defer finish()
-	return (&turn{session: s, id: in.Turn, host: host, warned: map[string]bool{}}).run(ctx, in.Continue)
+	return (&turn{session: s, id: in.Turn, effort: in.Effort, host: host, warned: map[string]bool{}}).run(ctx, in.Continue)
 }
 
 // begin opens the session for steers. finish undoes it and releases the context.

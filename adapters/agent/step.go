@@ -27,7 +27,7 @@ type step struct {
 // holds what still has to be committed, in order; of a step that is full, all is
 // committed.
 func (st *step) request(ctx context.Context, input adapters.Context) error {
-	err := st.stream(ctx, st.ask(input))
+	err := st.stream(ctx, st.ask(input, st.effort))
 	full := st.stop == adapters.StopWindow || errors.Is(err, adapters.ErrOverflow)
 	if err == nil || full {
 		if failed := st.closePart(ctx); failed != nil {

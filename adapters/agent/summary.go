@@ -101,5 +101,5 @@ func (w *writer) stream(answer func(yield func(adapters.Chunk, error) bool)) err
 
 // Count implements adapters.Counter: of the request that a turn would make of c.
 func (s *session) Count(ctx context.Context, c adapters.Context) (tokens int, known bool, err error) {
-	return s.model.Count(ctx, s.ask(c))
+	return s.model.Count(ctx, s.ask(c, ""))
 }

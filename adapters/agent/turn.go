@@ -18,6 +18,7 @@ const MaxSteps = 250
 type turn struct {
 	*session
 	id     transcript.TurnID
+	effort string
 	host   adapters.Host
 	warned map[string]bool // rules of which a warning was given
 	spoke  bool            // the model said something to the user
