@@ -11,6 +11,14 @@
 //   - Every call is answered before the next request. Calls of a step run at the
 //     same time. A call whose arguments are not a JSON object is answered with an
 //     error for the model and never reaches a tool.
+//   - A request that does not fit, or an answer that the window cut, has the host make
+//     room once; what was said of the answer stays, its calls are dropped. A second
+//     one in a row ends the turn.
+//   - The system text of a request is the base and then the preamble, byte for byte.
+//   - A request that had to be mended is told once per rule and turn; an answer that
+//     its limit cut, and a turn that said nothing, are told as well.
+//   - A completion beside the turn (Summarizer) holds nothing of the thread but what
+//     it is given, and ends when its context, or the session, does.
 //   - Call ids are unique in a thread, whatever the provider sends.
 //   - Input that Steer accepted is in a request before the turn ends.
 //   - What belongs together shares a commit: a plain turn costs one Emit, the rest
