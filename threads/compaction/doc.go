@@ -59,4 +59,17 @@
 // the text of the checkpoint is written anew from it each time, so nothing of it is
 // ever a summary of a summary. The notes of a model are the one exception: each
 // replaces the last one, whole, and what must not be lost does not depend on them.
+//
+// # When, and what else
+//
+// Policy says when a compaction is due, of a Load that the thread's Meter measured;
+// Gate keeps what did not help from being tried again. All three are values: the
+// thread journals what changes them.
+//
+// An automatic compaction is content with a prune (Input.PruneTo): old results in a
+// smaller form, no checkpoint, no epoch. Where the provider refused the context
+// (Input.Recover) unchanged is no end: prune, plan, fixed, drop the oldest;
+// Composed.Means says which promises of I9 are left. Pressure is the rule for a task that runs
+// out of budget, and StripImages that for a request with too many bytes: neither looks
+// at the window.
 package compaction

@@ -182,3 +182,62 @@ func TestASmallRoomHasSpaceForTheFrame(t *testing.T) {
 		t.Errorf("%s{%s}", c.Outcome, c.Code)
 	}
 }
+
+// The cost of every way to a smaller context is linear in the items.
+func TestPruneRecoveryAndPressureAreLinear(t *testing.T) {
+	for name, f := range map[string]func(in Input) bool{
+		"prune": func(in Input) bool {
+			in.PruneTo = in.Size() * 7 / 10
+			c, err := Compose(in)
+			return err == nil && c.Prune != nil
+		},
+		"recovery": func(in Input) bool {
+			in.Recover, in.Window = true, in.Size()/20
+			c, err := Compose(in)
+			return err == nil && c.Outcome == Completed && c.Prune == nil
+		},
+		"drop": func(in Input) bool {
+			in.Recover, in.Window, in.Base = true, 40_000, 28_500
+			c, err := Compose(in)
+			return err == nil && c.Means == MeansDrop
+		},
+		"pressure": func(in Input) bool { _, ok := Pressure(in); return ok },
+	} {
+		allocs := func(n int) float64 {
+			in := Input{Entries: sessionOf(n, 1_200), Window: 2_000_000}
+			return testing.AllocsPerRun(1, func() {
+				if !f(in) {
+					t.Fatalf("%s of %d items does not happen", name, n)
+				}
+			})
+		}
+		if small, large := allocs(2_500), allocs(10_000); large > 4.6*small {
+			t.Errorf("%s: %.0f allocations for 2,500 items, %.0f for 10,000", name, small, large)
+		}
+	}
+}
+
+func BenchmarkPrune80k(b *testing.B) {
+	benchmarkSmaller(b, func(in *Input) { in.PruneTo = in.Size() * 7 / 10 })
+}
+func BenchmarkRecover80k(b *testing.B) {
+	benchmarkSmaller(b, func(in *Input) { in.Recover, in.Window = true, 30_000 })
+}
+func BenchmarkPressure80k(b *testing.B) {
+	in := Input{Entries: sessionOf(400, 1_200)}
+	for b.Loop() {
+		if _, ok := Pressure(in); !ok {
+			b.Fatal("too little history")
+		}
+	}
+}
+
+func benchmarkSmaller(b *testing.B, want func(*Input)) {
+	in := Input{Entries: sessionOf(400, 1_200), Window: 100_000}
+	want(&in)
+	for b.Loop() {
+		if c, err := Compose(in); err != nil || c.Outcome != Completed {
+			b.Fatalf("%+v, %v", c, err)
+		}
+	}
+}
