@@ -30,6 +30,8 @@ type Summary struct {
 	Text  string
 	Stop  StopReason
 	Usage Usage
+	// Repaired says what had to be mended in the request.
+	Repaired []string
 }
 
 // A Counter is a Session that can tell the size of its next request without a paid

@@ -131,6 +131,9 @@ func (w *writers) ask(ctx context.Context, open func(context.Context) (adapters.
 		s, err = sum.Summarize(ctx, adapters.SummaryRequest{System: p.System, Text: p.Text, MaxOutput: p.MaxOutput})
 		return err
 	})
+	for _, what := range s.Repaired {
+		w.a.svc.log.Warn("a writer's request was mended", "thread", w.a.id, "what", what)
+	}
 	answer := compaction.Answer{
 		Text: s.Text, Complete: s.Stop == adapters.StopEnd, Stop: string(s.Stop),
 		Usage: compaction.Usage{

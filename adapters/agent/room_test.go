@@ -284,3 +284,14 @@ func TestCountIsOfTheNextRequest(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestWhatWasMendedInAWritersRequestIsReturned(t *testing.T) {
+	_, s := open(t, adaptertest.Script{append(adaptertest.Reply{repaired("L4")}, adaptertest.Answer("Notes.")...)})
+	sum, err := s.(adapters.Summarizer).Summarize(t.Context(), adapters.SummaryRequest{Text: "data"})
+	if err != nil || sum.Text != "Notes." {
+		t.Errorf("summary %+v, %v", sum, err)
+	}
+	if diff := cmp.Diff([]string{"L4: a call without a result"}, sum.Repaired); diff != "" {
+		t.Errorf("repaired (-want +got):\n%s", diff)
+	}
+}

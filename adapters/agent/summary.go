@@ -91,7 +91,9 @@ func (w *writer) stream(answer func(yield func(adapters.Chunk, error) bool)) err
 				w.sum.Stop = adapters.StopTools
 			}
 			return nil
-		case adapters.ReasoningText, adapters.Repaired, adapters.Retried:
+		case adapters.Repaired:
+			w.sum.Repaired = append(w.sum.Repaired, c.Rule+": "+c.Text)
+		case adapters.ReasoningText, adapters.Retried:
 		default:
 			return fmt.Errorf("unknown chunk %T", chunk)
 		}
