@@ -30,11 +30,30 @@ func Build(systemText string, entries []transcript.Entry, o Options) []Message {
 	if s := clean(systemText); !blank(s) {
 		b.out = append(b.out, system(s))
 	}
+	stale := staleAnchors(entries)
 	for i := range entries {
-		b.add(i)
+		if !stale[i] {
+			b.add(i)
+		}
 	}
 	b.endStep()
 	return fit(b.out, o.Rules)
+}
+
+// staleAnchors are the notices that restate facts and of which a newer one is there:
+// a tail can hold one from an epoch before. A newer one comes with a boundary, where
+// the context begins anew anyway.
+func staleAnchors(entries []transcript.Entry) map[int]bool {
+	stale, last := map[int]bool{}, -1
+	for i, e := range entries {
+		if n, is := e.Item.Body.(transcript.Notice); is && n.Source == sourceReanchor {
+			if last >= 0 {
+				stale[last] = true
+			}
+			last = i
+		}
+	}
+	return stale
 }
 
 // pairs joins calls and results by their indexes among the entries.

@@ -99,6 +99,11 @@ func TestHowEntriesAreTold(t *testing.T) {
 			"user text (empty message)\nassistant call 1 look {}\ntool result 1 look | text (no output)\n",
 		},
 		{
+			"facts that are restated again after a second boundary",
+			entries(transcript.Checkpoint{Text: "notes"}, transcript.Notice{Source: "reanchor", Text: "facts"}, asks("go"), transcript.Notice{Source: "reanchor", Text: "facts"}, asks("on")),
+			"user text notes\nuser text go\nuser text facts\nuser text on\n",
+		},
+		{
 			"what a runtime did",
 			entries(
 				transcript.Command{Command: "make", Output: "ok", ExitCode: &zero, Status: "completed"},
