@@ -175,7 +175,7 @@ func probeProps(ctx context.Context, m *Model, want string) ([]found, error) {
 	}
 	id := want
 	if id == "" {
-		id = props.Alias
+		id = props.Alias // without either it is about whatever the server lists
 	}
 	return []found{{id: id, window: int(props.Settings.Window), images: props.Modalities.Vision, loaded: true}}, nil
 }
@@ -321,6 +321,7 @@ func (m *Model) names(id string) bool {
 // each model the first answer counts. It remembers the result.
 func (m *Model) discover(ctx context.Context) ([]found, error) {
 	var all []found
+	var only found // what a server says of the one model that it has
 	var failed error
 	for _, p := range m.p.probes {
 		list, err := p(ctx, m, m.o.Model)
@@ -332,12 +333,16 @@ func (m *Model) discover(ctx context.Context) ([]found, error) {
 			i := slices.IndexFunc(all, func(g found) bool { return g.id == f.id })
 			switch {
 			case f.id == "":
+				only = only.or(f)
 			case i < 0:
 				all = append(all, f)
 			default:
 				all[i] = all[i].or(f)
 			}
 		}
+	}
+	for i := range all {
+		all[i] = all[i].or(only)
 	}
 	if len(all) > 0 {
 		failed = nil
