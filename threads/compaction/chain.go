@@ -99,10 +99,11 @@ func (r *runner) link(ctx context.Context, w Writer, in Input) attempted {
 		return r.model(ctx, in)
 	case WriterExtractive:
 		return r.extractive(in)
+	default:
+		in.Writer = w
+		c, code, err := attempt(in)
+		return attempted{c, code, err}
 	}
-	in.Writer = w
-	c, code, err := attempt(in)
-	return attempted{c, code, err}
 }
 
 // pressure is what all links of a task's budget are: the fixed writer's rule for it.

@@ -12,36 +12,27 @@ import (
 type language struct {
 	code     string
 	name     string // in English, and in itself if that differs
-	headings [9]string
+	headings headings
 }
 
-// Positions of the headings.
-const (
-	headGoal = iota
-	headRules
-	headDecisions
-	headDone
-	headDoing
-	headNext
-	headQuestions
-	headErrors
-	headFacts
-)
+// headings are those of notes: goal, constraints, decisions, done, in progress, next,
+// open questions, errors and fixes, facts.
+type headings [9]string
 
 var languages = []language{
-	{"en", "English", [9]string{"Goal", "Constraints", "Decisions", "Done", "In progress", "Next", "Open questions", "Errors and fixes", "Facts"}},
-	{"zh", "Chinese (中文)", [9]string{"目标", "约束", "决定", "已完成", "进行中", "下一步", "未决问题", "错误与修复", "事实"}},
-	{"ja", "Japanese (日本語)", [9]string{"目標", "制約", "決定事項", "完了", "作業中", "次の作業", "未解決の問い", "エラーと修正", "事実"}},
-	{"ko", "Korean (한국어)", [9]string{"목표", "제약", "결정", "완료", "진행 중", "다음", "미해결 질문", "오류와 해결", "사실"}},
-	{"ru", "Russian (русский)", [9]string{"Цель", "Ограничения", "Решения", "Сделано", "В работе", "Дальше", "Открытые вопросы", "Ошибки и исправления", "Факты"}},
-	{"uk", "Ukrainian (українська)", [9]string{"Мета", "Обмеження", "Рішення", "Зроблено", "У роботі", "Далі", "Відкриті питання", "Помилки та виправлення", "Факти"}},
-	{"ar", "Arabic (العربية)", [9]string{"الهدف", "القيود", "القرارات", "تم إنجازه", "قيد التنفيذ", "التالي", "أسئلة مفتوحة", "الأخطاء وإصلاحها", "حقائق"}},
-	{"hi", "Hindi (हिन्दी)", [9]string{"लक्ष्य", "शर्तें", "निर्णय", "पूरा हुआ", "जारी", "आगे", "खुले प्रश्न", "त्रुटियाँ और सुधार", "तथ्य"}},
-	{"pt", "Portuguese (português)", [9]string{"Objetivo", "Restrições", "Decisões", "Feito", "Em andamento", "A seguir", "Questões em aberto", "Erros e correções", "Fatos"}},
-	{"es", "Spanish (español)", [9]string{"Objetivo", "Restricciones", "Decisiones", "Hecho", "En curso", "A continuación", "Preguntas abiertas", "Errores y correcciones", "Datos"}},
-	{"fr", "French (français)", [9]string{"Objectif", "Contraintes", "Décisions", "Fait", "En cours", "À faire ensuite", "Questions ouvertes", "Erreurs et corrections", "Faits"}},
-	{"de", "German (Deutsch)", [9]string{"Ziel", "Vorgaben", "Entscheidungen", "Erledigt", "In Arbeit", "Als Nächstes", "Offene Fragen", "Fehler und Lösungen", "Fakten"}},
-	{"it", "Italian (italiano)", [9]string{"Obiettivo", "Vincoli", "Decisioni", "Fatto", "In corso", "Prossimi passi", "Domande aperte", "Errori e correzioni", "Fatti"}},
+	{"en", "English", headings{"Goal", "Constraints", "Decisions", "Done", "In progress", "Next", "Open questions", "Errors and fixes", "Facts"}},
+	{"zh", "Chinese (中文)", headings{"目标", "约束", "决定", "已完成", "进行中", "下一步", "未决问题", "错误与修复", "事实"}},
+	{"ja", "Japanese (日本語)", headings{"目標", "制約", "決定事項", "完了", "作業中", "次の作業", "未解決の問い", "エラーと修正", "事実"}},
+	{"ko", "Korean (한국어)", headings{"목표", "제약", "결정", "완료", "진행 중", "다음", "미해결 질문", "오류와 해결", "사실"}},
+	{"ru", "Russian (русский)", headings{"Цель", "Ограничения", "Решения", "Сделано", "В работе", "Дальше", "Открытые вопросы", "Ошибки и исправления", "Факты"}},
+	{"uk", "Ukrainian (українська)", headings{"Мета", "Обмеження", "Рішення", "Зроблено", "У роботі", "Далі", "Відкриті питання", "Помилки та виправлення", "Факти"}},
+	{"ar", "Arabic (العربية)", headings{"الهدف", "القيود", "القرارات", "تم إنجازه", "قيد التنفيذ", "التالي", "أسئلة مفتوحة", "الأخطاء وإصلاحها", "حقائق"}},
+	{"hi", "Hindi (हिन्दी)", headings{"लक्ष्य", "शर्तें", "निर्णय", "पूरा हुआ", "जारी", "आगे", "खुले प्रश्न", "त्रुटियाँ और सुधार", "तथ्य"}},
+	{"pt", "Portuguese (português)", headings{"Objetivo", "Restrições", "Decisões", "Feito", "Em andamento", "A seguir", "Questões em aberto", "Erros e correções", "Fatos"}},
+	{"es", "Spanish (español)", headings{"Objetivo", "Restricciones", "Decisiones", "Hecho", "En curso", "A continuación", "Preguntas abiertas", "Errores y correcciones", "Datos"}}, //nolint:misspell // Spanish
+	{"fr", "French (français)", headings{"Objectif", "Contraintes", "Décisions", "Fait", "En cours", "À faire ensuite", "Questions ouvertes", "Erreurs et corrections", "Faits"}},
+	{"de", "German (Deutsch)", headings{"Ziel", "Vorgaben", "Entscheidungen", "Erledigt", "In Arbeit", "Als Nächstes", "Offene Fragen", "Fehler und Lösungen", "Fakten"}},
+	{"it", "Italian (italiano)", headings{"Obiettivo", "Vincoli", "Decisioni", "Fatto", "In corso", "Prossimi passi", "Domande aperte", "Errori e correzioni", "Fatti"}},
 }
 
 // languageOf returns the language of a code; one that is not recognised has the

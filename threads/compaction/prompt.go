@@ -22,7 +22,7 @@ var prompts = template.Must(template.ParseFS(promptFiles, "prompts/*.txt"))
 type promptData struct {
 	Mark, Version string
 	Language      string
-	Headings      [9]string
+	Headings      headings
 	Chars         int
 	Wish          string
 	Previous      string

@@ -116,12 +116,12 @@ func isHeading(line string) bool {
 func withoutEmptySections(lines []string) []string {
 	var out []string
 	full := false
-	for i := len(lines) - 1; i >= 0; i-- {
-		if isHeading(lines[i]) && !full {
+	for _, line := range slices.Backward(lines) {
+		if isHeading(line) && !full {
 			continue
 		}
-		full = !isHeading(lines[i]) && (full || lines[i] != "")
-		out = append(out, lines[i])
+		full = !isHeading(line) && (full || line != "")
+		out = append(out, line)
 	}
 	slices.Reverse(out)
 	return out
