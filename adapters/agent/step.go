@@ -104,7 +104,7 @@ func (st *step) stream(ctx context.Context, req adapters.Request) error {
 		case adapters.Repaired:
 			st.repaired(c)
 		case adapters.Retried:
-			err = st.flush(ctx, adapters.Retrying{Message: c.Message})
+			err = st.flush(ctx, adapters.Retrying(c))
 		case adapters.UsageChunk:
 			st.usage = &c.Usage
 		case adapters.Done:

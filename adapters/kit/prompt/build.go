@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
@@ -210,7 +211,7 @@ func (b *builder) call(i int, c transcript.ToolCall) {
 // isObject reports whether raw is one JSON object in UTF-8.
 func isObject(raw transcript.RawJSON) bool {
 	trimmed := bytes.TrimSpace(raw)
-	return len(trimmed) > 0 && trimmed[0] == '{' && json.Valid(trimmed) && string(trimmed) == clean(string(trimmed))
+	return len(trimmed) > 0 && trimmed[0] == '{' && utf8.Valid(trimmed) && json.Valid(trimmed)
 }
 
 // endStep answers the calls of the step that is open. One without a result is left

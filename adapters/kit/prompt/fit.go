@@ -111,7 +111,7 @@ func mergeRoles(ms []Message) []Message {
 	var out []Message
 	for _, m := range ms {
 		if n := len(out); n > 0 && out[n-1].Role == m.Role && m.Role != System {
-			out[n-1].Parts = append(out[n-1].Parts[:len(out[n-1].Parts):len(out[n-1].Parts)], m.Parts...)
+			out[n-1].Parts = append(slices.Clip(out[n-1].Parts), m.Parts...)
 			continue
 		}
 		out = append(out, m)

@@ -2,6 +2,7 @@ package prompt
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -85,13 +86,8 @@ func callText(p Part) string {
 }
 
 func imageText(mediaType, path string) string {
-	s := "[image"
-	for _, more := range []string{mediaType, path} {
-		if more != "" {
-			s += " " + more
-		}
-	}
-	return s + "]"
+	words := slices.DeleteFunc([]string{"image", mediaType, path}, func(s string) bool { return s == "" })
+	return "[" + strings.Join(words, " ") + "]"
 }
 
 // maxQuoted bounds what a model is shown of unusable arguments, in bytes.
