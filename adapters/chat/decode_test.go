@@ -2,6 +2,7 @@ package chat
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -125,7 +126,7 @@ func told(chunks []adapters.Chunk, err error) []string {
 		}
 	}
 	flush("")
-	if e, is := err.(*adapters.Error); is {
+	if e, is := errors.AsType[*adapters.Error](err); is {
 		line := fmt.Sprintf("error %s %s", e.Class, e.Message)
 		if e.Class == adapters.ClassOverflow {
 			line += fmt.Sprintf("; %d of %d", e.Requested, e.Limit)

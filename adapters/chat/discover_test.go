@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"errors"
 	"net/url"
 	"slices"
 	"strings"
@@ -199,7 +200,7 @@ func TestEveryServersOverflowIsOne(t *testing.T) {
 				req := hello()
 				req.Entries = entries(user(text(strings.Repeat("A ship has a line. ", 400))))
 				_, err := answers(m, req)
-				e, is := err.(*adapters.Error)
+				e, is := errors.AsType[*adapters.Error](err)
 				if !is || e.Class != adapters.ClassOverflow || len(s.Asked()) != 1 {
 					t.Fatalf("%d requests, %v; want one overflow", len(s.Asked()), err)
 				}

@@ -47,7 +47,7 @@ func neutral(sent []sentMessage) []prompt.Message {
 			n.Parts = append(n.Parts, text)
 		}
 		for _, c := range m.Calls {
-			args := transcript.RawJSON(c.Function.Arguments)
+			args := c.Function.Arguments
 			if s := ""; json.Unmarshal(args, &s) == nil {
 				args = transcript.RawJSON(s)
 			}

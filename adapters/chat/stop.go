@@ -84,6 +84,7 @@ func (a *answer) stop(calls bool) (adapters.StopReason, error) {
 		return adapters.StopFilter, nil
 	case finishLength:
 		return a.length(u, w, empty)
+	case finishStop, finishTools, finishFailed: // the last one was an error before
 	}
 	if calls {
 		return adapters.StopTools, nil

@@ -191,7 +191,7 @@ func (r *run) try(ctx context.Context, pl plan) error {
 	if res.Stream == nil {
 		return r.refusal(pl, res)
 	}
-	defer res.Stream.Close()
+	defer func() { _ = res.Stream.Close() }() // what it was to give was given
 	return r.listen(ctx, pl, req, res.Stream)
 }
 
@@ -281,7 +281,7 @@ func (r *run) read(d *decoder, stream io.ReadCloser) error {
 		}
 		if wait, over := d.grace(); over {
 			if closing == nil {
-				closing = time.AfterFunc(wait, func() { stream.Close() })
+				closing = time.AfterFunc(wait, func() { _ = stream.Close() })
 			} else {
 				closing.Reset(wait)
 			}

@@ -150,7 +150,7 @@ func (c *calls) another(call *openCall, d callDelta) bool {
 		return false
 	}
 	var none []byte
-	return unquote(args, &none) != string(call.args.Bytes())
+	return unquote(args, &none) != call.args.String()
 }
 
 // isEmpty reports arguments that say nothing.
@@ -189,7 +189,7 @@ func (c *calls) arguments(call *openCall, raw json.RawMessage) error {
 		text := unquote(raw, &call.carry)
 		if len(text) == call.args.Len() && call.shape.whole() {
 			c.moved += len(text)
-			if string(call.args.Bytes()) == text {
+			if call.args.String() == text {
 				return nil // said again as a whole
 			}
 		}
@@ -262,7 +262,7 @@ func (o *openCall) raw() (transcript.RawJSON, error) {
 	case o.object != nil:
 		return transcript.Encode(o.object)
 	case o.first != nil && o.args.Len() == 0:
-		return transcript.RawJSON(o.first), nil
+		return o.first, nil
 	}
 	return o.args.Bytes(), nil
 }
