@@ -46,6 +46,9 @@ func TestACompactionIsPreviewedDoneSearchedAndUndone(t *testing.T) {
 		t.Errorf("undone: %+v, again: %+v", first, again)
 	}
 	after := call[ContextReadResult](d, 200, "GET", at+"/context", "")
+	if after.Undoes == nil || *after.Undoes != done.CompactionID || after.CompactionID != nil || before.Undoes != nil {
+		t.Errorf("the epoch was opened by %v, and undoes %v", after.CompactionID, after.Undoes)
+	}
 	if n := len(before.Entries); len(after.Entries) != n+2 || mustEncode(t, after.Entries[:n]) != mustEncode(t, before.Entries) {
 		t.Errorf("the context was\n%s\nand is\n%s", mustEncode(t, before.Entries), mustEncode(t, after.Entries))
 	}
@@ -98,15 +101,18 @@ func TestPinsOnREST(t *testing.T) {
 	if l := call[PinListResult](d, 200, "GET", at, ""); len(l.Data) != 1 || l.Data[0] != one.Pin || l.Limit != 6_400 || l.Tokens != one.Pin.Tokens {
 		t.Errorf("the list is %+v", l)
 	}
+	thread := strings.TrimSuffix(at, "/pins")
+	d.turn(thread[strings.LastIndexByte(thread, '/')+1:], "hello")
+	if c := call[ContextReadResult](d, 200, "GET", thread+"/context", ""); c.Base.Preamble == nil || !strings.Contains(*c.Base.Preamble, one.Pin.Text) {
+		t.Errorf("the base is %+v", c.Base)
+	}
 	if l := call[PinListResult](d, 200, "DELETE", at+"/"+one.Pin.ID, ""); len(l.Data) != 0 {
 		t.Errorf("after the removal: %+v", l)
 	}
 	d.problem(404, "DELETE", at+"/"+one.Pin.ID, "")
 	d.problem(400, "POST", at, `{"text":""}`)
 	d.problem(400, "POST", at, `{}`)
-	long := strings.Repeat("long enough ", 1300)
-	d.do("POST", at, `{"text":"`+long+`"}`)
-	if p := d.problem(413, "POST", at, `{"text":"`+long+`once more"}`); !strings.Contains(p.Detail, "6400") {
+	if p := d.problem(413, "POST", at, `{"text":"`+strings.Repeat("規", 16_000)+`"}`); !strings.Contains(p.Detail, "6400") {
 		t.Errorf("too much is pinned: %s", p.Detail)
 	}
 	d.problem(404, "GET", "/v1/threads/none/pins", "")

@@ -192,17 +192,24 @@ type ContextReadResult struct {
 	// Reanchor is what the first request of the epoch will carry beside it; null
 	// once it was sent.
 	Reanchor *string `json:"reanchor"`
-	// CompactionID is the compaction that opened the epoch; null for epoch 0.
+	// CompactionID is the compaction that opened the epoch; null for epoch 0, and if an
+	// undo did.
 	CompactionID *string `json:"compactionId"`
+	// Undoes is the compaction whose undo opened the epoch; null if none did.
+	Undoes *string `json:"undoes"`
 	// AsOf is the cursor to follow the thread from.
 	AsOf string `json:"asOf"`
 }
 
-// ContextBase is what is the same in every request of a thread.
+// ContextBase is what no compaction touches of a request.
 type ContextBase struct {
-	System string        `json:"system"`
-	Tools  []ContextTool `json:"tools"`
-	Tokens int           `json:"tokens"`
+	System string `json:"system"`
+	// Preamble is what this server adds to system for each request: the instruction
+	// files of the working folder as they are now, and the pins. Null if there is
+	// nothing.
+	Preamble *string       `json:"preamble"`
+	Tools    []ContextTool `json:"tools"`
+	Tokens   int           `json:"tokens"`
 }
 
 // ContextTool is a tool that the model is offered.

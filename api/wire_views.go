@@ -112,11 +112,15 @@ func wireModel(m adapters.ModelInfo) Model {
 func wireContext(c threads.ContextRead) *ContextReadResult {
 	r := &ContextReadResult{
 		Epoch: c.Epoch, CurrentEpoch: c.Epochs, Tokens: c.Tokens, Ruler: transcript.Ruler, Window: positive(c.Window), Reanchor: nullable(c.Reanchor),
-		Base:    ContextBase{System: c.Base.System, Tools: mapped(c.Base.Tools, wireTool), Tokens: c.BaseTok},
+		Base:    ContextBase{System: c.Base.System, Preamble: nullable(c.Preamble), Tools: mapped(c.Base.Tools, wireTool), Tokens: c.BaseTok},
 		Entries: []ContextEntry{}, AsOf: c.AsOf.String(),
 	}
-	if c.Boundary != nil {
-		r.CompactionID = new(string(c.Boundary.CompactionID))
+	switch b := c.Boundary; {
+	case b == nil:
+	case b.Undoes != "":
+		r.Undoes = new(string(b.Undoes))
+	default:
+		r.CompactionID = new(string(b.CompactionID))
 	}
 	return r
 }
