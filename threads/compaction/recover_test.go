@@ -211,8 +211,8 @@ func TestPruneRecoveryAndPressureAreLinear(t *testing.T) {
 				}
 			})
 		}
-		if small, large := allocs(2_500), allocs(10_000); large > 4.6*small {
-			t.Errorf("%s: %.0f allocations for 2,500 items, %.0f for 10,000", name, small, large)
+		if small, large := allocs(400), allocs(1_600); large > 4.6*small {
+			t.Errorf("%s: %.0f allocations for 400 items, %.0f for 1,600", name, small, large)
 		}
 	}
 }
