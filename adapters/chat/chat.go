@@ -29,8 +29,7 @@ type Options struct {
 	ContextWindow, MaxOutput int
 	System                   string
 	Headers                  map[string]string // sent with each request
-	// Overrides set fields of the profile; package documentation lists them under
-	// overrides.
+	// Overrides change the profile; Settings names what they may.
 	Overrides map[string]string
 	Timeouts  Timeouts
 	Logger    *slog.Logger // nil: none
@@ -156,8 +155,17 @@ func (m *Model) header() http.Header {
 	return h
 }
 
-// remember keeps what a server said of its models.
+// remember keeps what a server said of its models. What it says of a window is
+// newer than what an error said.
 func (m *Model) remember(list []found) {
+	for _, f := range list {
+		if f.window > 0 {
+			m.forget(f.id)
+			if m.names(f.id) {
+				m.forget(m.o.Model)
+			}
+		}
+	}
 	m.foundMu.Lock()
 	defer m.foundMu.Unlock()
 	for _, f := range list {
@@ -190,11 +198,21 @@ func (m *Model) firstAsk(id string) bool {
 	return first
 }
 
+// askAgain takes a firstAsk back.
+func (m *Model) askAgain(id string) {
+	m.foundMu.Lock()
+	defer m.foundMu.Unlock()
+	delete(m.asked, id)
+}
+
 // lookUp returns what is known of the model of a request. Only Ollama is asked for
 // it, once: a request there has to name the window that the model is loaded with.
 func (m *Model) lookUp(ctx context.Context, id string) found {
 	if m.p.native && m.configured(id, m.o.ContextWindow) == 0 && m.firstAsk(id) {
-		list, _ := probeOllama(ctx, m, id) // without an answer the builtin window holds
+		list, err := probeOllama(ctx, m, id)
+		if err != nil { // this time the builtin window holds
+			m.askAgain(id)
+		}
 		for _, f := range list {
 			if sameModel(f.id, id) {
 				f.id = id

@@ -93,6 +93,7 @@ type plan struct {
 	writer   bool
 	max      int // tokens of the answer; 0: nobody says
 	window   int // tokens; 0: unknown
+	load     int // the window that Ollama is to load the model with; 0: its own choice
 	estimate int // tokens of the input
 	effort   string
 	without  set // what this model has refused before

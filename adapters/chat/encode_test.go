@@ -104,6 +104,7 @@ func story() adapters.Request {
 func bodyOf(t testing.TB, p profile, req adapters.Request, window int) []byte {
 	t.Helper()
 	pl := p.prepare(req, window, 0, nil)
+	pl.load = window
 	for _, f := range pl.findings {
 		t.Errorf("%s: the request had to be mended: %v", p.name, f)
 	}

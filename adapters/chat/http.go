@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
 	"github.com/plimsoll-dev/plimsoll/adapters/kit/httpx"
@@ -25,10 +26,15 @@ func (m *Model) post(ctx context.Context, url string, body, into any) error {
 	return m.ask(ctx, httpx.Request{Method: http.MethodPost, URL: url, Body: b}, into)
 }
 
+// askTime bounds what is asked beside requests.
+const askTime = 15 * time.Second
+
 // ask makes one attempt: what is asked beside a request is never worth waiting for.
 func (m *Model) ask(ctx context.Context, r httpx.Request, into any) error {
+	short, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
 	r.Header, r.Attempts = m.header(), 1
-	res, err := m.http.Do(ctx, r)
+	res, err := m.http.Do(short, r)
 	if err != nil {
 		return m.unanswered(ctx, err)
 	}

@@ -392,3 +392,47 @@ func TestWhereAFullWindowIsSilentARequestThatCannotFitIsNotSent(t *testing.T) {
 		}
 	})
 }
+
+func TestAServerThatDoesNotAnswerIsNotWaitedForLong(t *testing.T) {
+	inBubble(t, "server ollama\n-- GET /api/tags --\nhang\n-- first --\nrepeat\nexpect num_ctx\":16384\nsay Hi.\n", func(t *testing.T, s *upstream.Server) {
+		m := on(t, s, Options{Profile: "ollama"})
+		start := time.Now()
+		list, err := m.Models(t.Context())
+		if err != nil || len(list) != 1 || time.Since(start) > askTime {
+			t.Errorf("%+v, %v after %v", list, err, time.Since(start))
+		}
+		if lines, err := answers(m, hello()); err != nil {
+			t.Errorf("%q, %v", lines, err)
+		}
+	})
+}
+
+func TestALearnedWindowIsForgottenWhenItIsOutgrown(t *testing.T) {
+	inBubble(t, "-- first --\nstatus 400\njson {\"error\":{\"message\":\"This model's maximum context length is 1000 tokens\"}}\n"+
+		"-- second --\nsay Hi.\nusage 5 1\n-- third --\nsay Hi.\nusage 3000 1\n", func(t *testing.T, s *upstream.Server) {
+		m := on(t, s, Options{ContextWindow: 9000})
+		for _, want := range []int{1000, 1000, 0} {
+			_, _ = answers(m, hello())
+			if got := m.limit("m"); got != want {
+				t.Errorf("after %d requests the learned window is %d, want %d", len(s.Asked()), got, want)
+			}
+		}
+	})
+}
+
+func TestADiscoveredBoundOfTheAnswerBoundsOnlyWhatIsAskedFor(t *testing.T) {
+	inBubble(t, "server openrouter\nmodel m window=100000 output=2048\nusage none\n-- first --\nexpect-not max_tokens\nsay Hi.\n"+
+		"-- second --\nexpect max_tokens\":2048\nsay Hi.\n", func(t *testing.T, s *upstream.Server) {
+		m := on(t, s, Options{Profile: "openrouter"})
+		if _, err := m.Models(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		req := hello()
+		for _, n := range []int{0, 9000} {
+			req.MaxOutput = n
+			if _, err := answers(m, req); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

@@ -55,8 +55,8 @@ func (pl plan) ollamaBody() ([]byte, error) {
 	if set := effortForms[pl.p.effort]; set != nil && pl.effort != "" && !pl.without.has(refusedEffort) {
 		set(&o, pl.effort)
 	}
-	if pl.window > 0 {
-		options.set("num_ctx", pl.window)
+	if pl.load > 0 {
+		options.set("num_ctx", pl.load)
 	}
 	if pl.max > 0 {
 		options.set("num_predict", pl.max)

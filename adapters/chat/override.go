@@ -35,13 +35,16 @@ var overrides = map[string]setter{
 	"count":             oneOf(func(p *profile) *string { return &p.count }, "off", countTemplate, countTokenize),
 }
 
+// Settings returns the names that Options.Overrides may hold.
+func Settings() []string { return slices.Sorted(maps.Keys(overrides)) }
+
 // override applies the configuration's own values to a profile.
 func override(p profile, values map[string]string) (profile, error) {
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		set, known := overrides[key]
 		if !known {
 			return p, fault.New(fault.Invalid, "a chat provider has no setting %q; there are: %s", key,
-				strings.Join(slices.Sorted(maps.Keys(overrides)), ", "))
+				strings.Join(Settings(), ", "))
 		}
 		if err := set(&p, values[key]); err != nil {
 			return p, fault.New(fault.Invalid, "%s = %q: %s", key, values[key], err)

@@ -146,6 +146,22 @@ func (m *memory) learn(model string, limit int) {
 	}
 }
 
+// outgrow forgets the window that an error named if a larger request was answered.
+func (m *memory) outgrow(model string, input int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if input > m.limits[model] {
+		delete(m.limits, model)
+	}
+}
+
+// forget forgets it.
+func (m *memory) forget(model string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.limits, model)
+}
+
 // limit is the window that an error named; 0: none did.
 func (m *memory) limit(model string) int {
 	m.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -101,13 +102,18 @@ func (r *run) perform(ctx context.Context) error {
 // plan prepares the request with what is known of its model now.
 func (r *run) plan(ctx context.Context, without set) plan {
 	f := r.lookUp(ctx, r.req.Model)
-	window, _ := r.windowOf(f)
-	window = bounded(window, r.limit(r.req.Model))
+	load, _ := r.windowOf(f)
+	window := bounded(load, r.limit(r.req.Model))
 	if f.images != nil && !*f.images {
 		without = without.with(refusedImages)
 	}
-	most := bounded(r.configured(f.id, r.o.MaxOutput), f.maxOutput)
-	return r.p.prepare(r.req, window, most, without)
+	most := r.configured(f.id, r.o.MaxOutput)
+	if r.req.MaxOutput > 0 { // else nothing is bounded that nobody asked to be
+		most = bounded(most, f.maxOutput)
+	}
+	pl := r.p.prepare(r.req, window, most, without)
+	pl.load = load
+	return pl
 }
 
 // another says what to try after a failure of which nothing was given out, and why.
@@ -120,6 +126,7 @@ func (r *run) another(pl plan, err error) (next plan, why string, again bool) {
 	}
 	if what := refused(pl, e.Status, e.Message); what != "" {
 		next = r.p.prepare(r.req, pl.window, pl.max, r.refuse(pl.model, what).merge(pl.without))
+		next.load = pl.load
 		return next, fmt.Sprintf("the server takes no %s (%s): tried again without", what, e.Message), true
 	}
 	if room := roomFor(e.Message); e.Class == adapters.ClassOverflow && room > 0 && room < pl.max && !r.fitted {
@@ -242,6 +249,9 @@ func (r *run) end(pl plan, d *decoder, err error) error {
 	if e, is := errors.AsType[*adapters.Error](err); is && e.Class == adapters.ClassOverflow {
 		r.learn(pl.model, e.Limit)
 	}
+	if err == nil {
+		r.outgrow(pl.model, d.tally.now.InputTokens)
+	}
 	for _, c := range last {
 		r.give(c)
 	}
@@ -325,7 +335,9 @@ func (r *run) events(d *decoder, stream io.Reader, took func(error) error) error
 			return tooLarge("more than %d bytes", d.calls.lim.line)
 		}
 		if err == nil {
-			err = took(d.event("", body))
+			err = d.event("", body)
+			d.done = len(d.out) > 0 || len(d.calls.order) > 0 // all there will ever be
+			err = took(err)
 		}
 		return err
 	case first == '<':
@@ -336,12 +348,10 @@ func (r *run) events(d *decoder, stream io.Reader, took func(error) error) error
 			return tooLarge("an event of more than %d bytes", d.calls.lim.line)
 		}
 		if errors.Is(err, io.ErrUnexpectedEOF) { // what there is of an event that was not ended
-			if ended := d.event(e.Name, e.Data); ended != nil && e.Name != "error" {
+			if e.Name != "error" && !json.Valid(e.Data) && !bytes.Equal(bytes.TrimSpace(e.Data), done) {
 				return nil
-			} else if ended != nil {
-				return ended
 			}
-			return took(nil)
+			return took(d.event(e.Name, e.Data))
 		}
 		if err != nil {
 			return err
