@@ -67,3 +67,16 @@ func cancelledBy(ctx context.Context, v compaction.Verdict) compaction.Verdict {
 	}
 	return v
 }
+
+// abandonedBy is the verdict of a run that did not stop in time. Its record may have
+// ended before.
+func abandonedBy(rec *compaction.Record, cause error) compaction.Verdict {
+	v := compaction.Verdict{Outcome: compaction.Interrupted, Code: "abandoned", Reason: "the session did not stop in time"}
+	if errors.Is(cause, errCancelled) {
+		v.Outcome = compaction.Cancelled
+	}
+	if rec != nil && rec.Route != nil {
+		v.Route = *rec.Route
+	}
+	return v
+}

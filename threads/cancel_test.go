@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/plimsoll-dev/plimsoll/adapters"
 	"github.com/plimsoll-dev/plimsoll/threads"
 	"github.com/plimsoll-dev/plimsoll/threads/compaction"
 	"github.com/plimsoll-dev/plimsoll/threads/fault"
@@ -114,4 +115,67 @@ func TestOnlyWhatRunsCanBeCancelled(t *testing.T) {
 	if len(b.payloads(id)) != n {
 		t.Error("it was journaled")
 	}
+}
+
+// A ship's own compaction takes as long as the test wants.
+type ownCompacter struct {
+	adapters.Session
+	begun  chan struct{}
+	hangs  bool // it does not stop when it is told to
+	sunken chan struct{}
+}
+
+func (ownCompacter) Compaction() adapters.Ability {
+	return adapters.Ability{Native: &adapters.Native{Form: "ship"}}
+}
+
+func (n ownCompacter) Compact(ctx context.Context, _ transcript.CompactionID, _ adapters.Host) (adapters.NativeResult, error) {
+	n.begun <- struct{}{}
+	if n.hangs {
+		<-n.sunken
+	}
+	<-ctx.Done()
+	return adapters.NativeResult{}, context.Cause(ctx)
+}
+
+func TestANativeCompactionIsCancelledWhenItsSessionLetsGo(t *testing.T) {
+	for _, hangs := range []bool{false, true} {
+		n := ownCompacter{begun: make(chan struct{}), hangs: hangs, sunken: make(chan struct{})}
+		b := newBench(t, func(c *threads.Config) {
+			inner := c.Providers[0].Adapter
+			c.Providers[0].Adapter = wrapped{inner, func(s adapters.Session) adapters.Session { n.Session = s; return n }}
+			c.StopAfter = 50 * time.Millisecond
+		})
+		id := b.create()
+		b.turn(id, "hello", "hi")
+		cid := b.ask(threads.CompactParams{Thread: id, Route: compaction.RouteNative})
+		<-n.begun
+		if rec := b.cancel(id, cid); *rec.Outcome != compaction.Cancelled || *rec.Route != compaction.RouteNative {
+			t.Errorf("hangs %v: the record is %s", hangs, mustJSON(t, rec))
+		}
+		b.turn(id, "it goes on", "yes")
+		close(n.sunken)
+	}
+}
+
+func TestATurnGoesOnWhenItsCompactionIsCancelled(t *testing.T) {
+	b := newBench(t)
+	b.puppet.unfit = nil
+	id := b.laden()
+	turn := b.start(id, "work")
+	req := b.request()
+	cid := b.ask(threads.CompactParams{Thread: id, Route: compaction.RouteLocal, Writer: compaction.WriterModel})
+	req.callsTool(t, "nothing", `{}`)
+	if w := b.request(); !w.Writer {
+		t.Fatal("the compaction did not begin at the step boundary")
+	}
+	if rec := b.cancel(id, cid); *rec.Outcome != compaction.Cancelled || rec.TurnID != turn.Turn.ID {
+		t.Errorf("the record is %s", mustJSON(t, rec))
+	}
+	next := b.request()
+	if next.Writer || len(next.Entries) != len(req.Entries)+2 {
+		t.Errorf("the next request has %d entries, the one before had %d", len(next.Entries), len(req.Entries))
+	}
+	next.answer(t, "done")
+	b.await(id, ended(turn.Turn.ID))
 }

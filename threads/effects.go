@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
-	"github.com/plimsoll-dev/plimsoll/threads/compaction"
 	"github.com/plimsoll-dev/plimsoll/threads/failpoint"
 	"github.com/plimsoll-dev/plimsoll/threads/fault"
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
@@ -249,9 +248,7 @@ func (a *actor) stopCompaction(cause error) {
 	a.after(a.svc.cfg.StopAfter, func(a *actor) {
 		if a.compact == r { // its record may have ended long ago: then it only lets the thread go on
 			a.abandon()
-			a.receive(message{cmd: endCompaction{id: r.compaction, verdict: compaction.Verdict{
-				Outcome: compaction.Interrupted, Code: "abandoned", Reason: "the session did not stop in time",
-			}}})
+			a.receive(message{cmd: endCompaction{id: r.compaction, verdict: abandonedBy(a.state.running(), cause)}})
 		}
 	})
 }

@@ -423,3 +423,36 @@ func TestFormsComeBackAsTheyWere(t *testing.T) {
 		t.Errorf("a prune of an epoch that is closed: %+v", r)
 	}
 }
+
+// What somebody wanted back is not taken away at once, but when the context has grown.
+func TestAnUndoIsNotUndoneByTheNextTurn(t *testing.T) {
+	b := newBench(t, func(c *threads.Config) { c.Policy.Off = true })
+	b.puppet.window = 64_000
+	b.restart()
+	id := b.create()
+	for i := range 14 {
+		b.turn(id, fmt.Sprint("step ", i), big(fmt.Sprint("answer", i), 4000))
+	}
+	rec := b.shrink(id, threads.CompactParams{})
+	b.config.Policy.Off = false
+	b.restart()
+	b.undo(id, rec.CompactionID)
+	automatic := func() (n int) {
+		for _, p := range b.payloads(id) {
+			if u, ok := p.(threads.CompactionUpdated); ok && u.Record.Trigger.Automatic() && u.Record.Terminal() {
+				n++
+			}
+		}
+		return n
+	}
+	over, err := b.svc.ReadThread(t.Context(), id)
+	if err != nil || over.Thread.Occupancy.Context < 54_400 {
+		t.Fatalf("the thread is below its line: %+v, %v", over.Thread.Occupancy, err)
+	}
+	b.turn(id, "short", "yes")
+	b.restart()
+	b.turn(id, "short again", "yes")
+	if n := automatic(); n != 0 {
+		t.Errorf("the undo was taken back by %d compactions:\n%s", n, b.log(id))
+	}
+}
