@@ -225,7 +225,7 @@ func TestWritersThatFail(t *testing.T) {
 		"rate limited":         {fails(rateLimited), 2, "usageLimitExceeded", true},
 		"server error":         {fails(serverError), 2, "internalServerError", true},
 		"cut off":              {fails(cutOff), 2, "responseStreamDisconnected", true},
-		"too long to wait":     {fails(AskError{Code: "usageLimitExceeded", Temporary: true, RetryAfter: time.Hour}), 1, "usageLimitExceeded", false},
+		"too long to wait":     {fails(AskError{Code: "usageLimitExceeded", Temporary: true, RetryAfter: time.Minute}), 1, "usageLimitExceeded", false},
 		"overflow":             {fails(overflow), 2, "contextWindowExceeded", true},
 		"bad request":          {fails(badRequest), 3, "badRequest", true},
 		"payload too large":    {fails(AskError{Code: "payloadTooLarge"}), 3, "payloadTooLarge", true},
