@@ -49,7 +49,7 @@ func AnswerOpenCalls(t Transcript) (Transcript, int) {
 	}
 	flush()
 	newIndex[len(t.Items)] = len(items)
-	out := Transcript{Turns: t.Turns, Items: items, Boundaries: make([]Boundary, len(t.Boundaries))}
+	out := Transcript{Turns: t.Turns, Items: items, Boundaries: make([]Boundary, len(t.Boundaries)), Prunes: t.Prunes}
 	for i, b := range t.Boundaries {
 		b.Covered, b.Kept = newIndex[b.Covered], keepAnswers(b.Kept, out.Items)
 		out.Boundaries[i] = b

@@ -114,3 +114,19 @@ func TestContextOfAnEpochEndsWhereTheNextBoundaryWasDrawn(t *testing.T) {
 		}
 	})
 }
+
+func TestAnsweringOpenCallsKeepsPrunes(t *testing.T) {
+	tr := Transcript{
+		Items: []Item{
+			{ID: "c1", Turn: "t", Body: ToolCall{CallID: "1", Name: "read", Arguments: RawJSON(`{}`)}},
+			{ID: "r1", Turn: "t", Body: ToolResult{CallID: "1", Output: TextParts("long")}},
+			{ID: "c2", Turn: "t", Body: ToolCall{CallID: "2", Name: "read", Arguments: RawJSON(`{}`)}},
+		},
+		Prunes: []Prune{{CompactionID: "k", Kept: []Kept{{ItemID: "r1", Form: FormStub, Text: "[…]"}}}},
+	}
+	out, n := AnswerOpenCalls(tr)
+	entries, err := out.Context(0)
+	if err != nil || n != 1 || len(entries) != 4 || entries[1].Form != FormStub || Text(entries[1].Item.Body) != "[…]" {
+		t.Errorf("%d answers, %v, %+v", n, err, entries)
+	}
+}
