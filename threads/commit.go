@@ -64,7 +64,9 @@ func (a *actor) automatic(settings Settings) automatic {
 	a.svc.mu.Lock()
 	au.stateless = a.svc.models[settings.Provider]
 	a.svc.mu.Unlock()
-	au.stateless = au.stateless || strings.HasPrefix(a.state.Meter.Model, settings.Provider+"/")
+	if m := &a.state.Meter; m.Ratio > 0 && strings.HasPrefix(m.Model, settings.Provider+"/") {
+		au.stateless = true // only of those requests are estimated that this server made
+	}
 	return au
 }
 
