@@ -260,13 +260,11 @@ func (k *checker) pruned() error {
 		}
 		kept := k.c.Prune[next]
 		size := k.in.size(transcript.Render(*n.item, kept).Body)
-		switch {
-		case k.c.Pruned[next] != kept.ItemID:
+		if k.c.Pruned[next] != kept.ItemID {
 			return fmt.Errorf("item %s is pruned, and %s is listed", kept.ItemID, k.c.Pruned[next])
-		case n.protected() && (!n.isOutput() || kept.Form != transcript.FormClipped || n.tokens <= p.oversize(enough)):
-			return fmt.Errorf("item %s is not to be pruned", kept.ItemID)
-		case kept.Form == transcript.FormWhole || size >= n.tokens || !strings.Contains(kept.Text, strings.TrimSpace(markOpen)) && n.images == 0:
-			return fmt.Errorf("item %s is not shown shorter", kept.ItemID)
+		}
+		if err := n.mayBecome(kept, size, p.oversize(enough)); err != nil {
+			return err
 		}
 		if err := countForm(&counts, kept, n.form); err != nil {
 			return err
@@ -283,6 +281,17 @@ func (k *checker) pruned() error {
 		return fmt.Errorf("a prune to %d tokens is not enough for %d", after, enough)
 	}
 	return k.smaller(p.before, after)
+}
+
+// mayBecome reports an error if a prune may not show the node as kept, in size tokens.
+func (n *node) mayBecome(kept transcript.Kept, size, oversize int) error {
+	switch {
+	case n.protected() && (!n.isOutput() || kept.Form != transcript.FormClipped || n.tokens <= oversize):
+		return fmt.Errorf("item %s is not to be pruned", kept.ItemID)
+	case kept.Form == transcript.FormWhole || size >= n.tokens || !strings.Contains(kept.Text, strings.TrimSpace(markOpen)) && n.images == 0:
+		return fmt.Errorf("item %s is not shown shorter", kept.ItemID)
+	}
+	return nil
 }
 
 // survivors checks what must survive (I9): open items and the last user request,
