@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/plimsoll-dev/plimsoll/adapters"
 	"github.com/plimsoll-dev/plimsoll/threads/compaction"
 )
 
@@ -117,6 +118,36 @@ func TestDrawnGateIsTheOneInTheCode(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(seen, drawn); diff != "" {
+		t.Errorf("-code +docs:\n%s", diff)
+	}
+}
+
+func TestDocumentedAdaptersAreTheOnesInTheCode(t *testing.T) {
+	t.Parallel()
+	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "adapters.md"))
+	mustDo(t, err)
+	documented := map[string]string{}
+	for _, row := range regexp.MustCompile(`(?m)^\| (\w+) \| (?:model|runtime) \| (.*) \|$`).FindAllStringSubmatch(string(doc), -1) {
+		documented[row[1]] = row[2]
+	}
+	there := map[string]string{}
+	for name, kind := range adapterKinds {
+		if name == "fake" {
+			continue // of tests
+		}
+		adapter, err := kind.open(name, providerConfig{BaseURL: "http://127.0.0.1:1/v1"}, environment{})
+		mustDo(t, err)
+		s, err := adapter.Open(t.Context(), adapters.OpenParams{Model: "any"})
+		mustDo(t, err)
+		switch able := s.Compaction(); {
+		case able.Native != nil:
+			there[name] = able.Native.Form
+		default:
+			there[name] = "refused: " + able.Refusal.Code
+		}
+		mustDo(t, s.Close())
+	}
+	if diff := cmp.Diff(there, documented); diff != "" {
 		t.Errorf("-code +docs:\n%s", diff)
 	}
 }
