@@ -47,7 +47,7 @@ func (w *writers) models(want compaction.Writer, own *session) (models []compact
 	}
 	sum, ok := own.Session.(adapters.Summarizer)
 	if !ok {
-		return models, &compaction.Refusal{Code: "noWriter", Reason: "the thread's provider is no model that can be asked for a checkpoint", Remedy: "set [compaction.writer] provider in config.toml"}
+		return models, &compaction.Refusal{Code: "noWriter", Reason: "the thread's provider is no model that can be asked for a checkpoint", Remedy: "set [compaction] writer_provider in config.toml"}
 	}
 	if r := sum.Unfit(); r != nil {
 		return models, new(compaction.Refusal(*r))
