@@ -181,8 +181,9 @@ func (c serveNext) decide(s *state, env env) (decision, error) {
 
 // acceptInput is StartTurn.
 type acceptInput struct {
-	p    StartTurnParams
-	hash string
+	p     StartTurnParams
+	hash  string
+	blobs []events.Blob // the images of the input
 }
 
 func (c acceptInput) decide(s *state, env env) (decision, error) {
@@ -206,6 +207,7 @@ func (c acceptInput) decide(s *state, env env) (decision, error) {
 		}
 		return decision{
 			payloads: append(changed, userMessage(env, q, accepted)...),
+			blobs:    c.blobs,
 			effects:  []effect{steerTurn{c.p.Input}},
 			answer: func(s *state) any {
 				ack := ackOf(s, turn.ID)
@@ -216,7 +218,7 @@ func (c acceptInput) decide(s *state, env env) (decision, error) {
 	}
 	q.TurnID = transcript.TurnID(env.newID())
 	accepted := s.acceptance(env, c.p.IdempotencyKey, c.hash, string(q.TurnID))
-	d := decision{answer: func(s *state) any { return ackOf(s, q.TurnID) }}
+	d := decision{blobs: c.blobs, answer: func(s *state) any { return ackOf(s, q.TurnID) }}
 	if s.Active != "" || s.running() != nil || len(s.Queue) > 0 {
 		if len(s.Queue) >= maxQueue {
 			return decision{}, fault.New(fault.Overloaded, "the queue of this thread is full: %d inputs wait already", maxQueue)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
+	"github.com/plimsoll-dev/plimsoll/events"
 	"github.com/plimsoll-dev/plimsoll/threads/fault"
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
@@ -221,6 +222,7 @@ type answerRequest struct {
 	id     RequestID
 	answer RequestAnswer
 	by     string
+	blobs  []events.Blob // the images of the output
 }
 
 func (c answerRequest) decide(s *state, env env) (decision, error) {
@@ -235,7 +237,7 @@ func (c answerRequest) decide(s *state, env env) (decision, error) {
 		return decision{}, err
 	}
 	told := c.answer
-	told.Output = nil
+	told.Output, told.Images = nil, nil
 	ps := []Payload{RequestResolved{RequestID: c.id, TurnID: r.TurnID, Outcome: RequestAnswered, Answer: &told, By: c.by}}
 	if c.answer.Decision == adapters.Cancel {
 		ps = append(ps, StatusChanged{Status: StatusActive, Stopping: true})
@@ -245,7 +247,7 @@ func (c answerRequest) decide(s *state, env env) (decision, error) {
 	if r.Method == AskTool {
 		ps = append(ps, c.result(s, env, *r)...)
 	}
-	return decision{payloads: ps}, nil
+	return decision{payloads: ps, blobs: c.blobs}, nil
 }
 
 func (c answerRequest) is(r Request) bool { return r.ID == c.id }

@@ -394,13 +394,13 @@ func (s *Service) exportBlobs(ctx context.Context, blobs map[string]bool) iter.S
 	}
 }
 
-// noteBlobs adds the blobs that an item event refers to.
+// noteBlobs adds the blobs that an event refers to.
 func noteBlobs(e events.Event, blobs map[string]bool) {
-	if e.Type != (ItemCompleted{}).EventType() {
+	if e.Type != (ItemCompleted{}).EventType() && e.Type != (QueueChanged{}).EventType() {
 		return
 	}
-	var p ItemCompleted
-	if json.Unmarshal(e.Data, &p) != nil {
+	p, err := decoders[e.Type](e.Data)
+	if err != nil {
 		return
 	}
 	for _, hash := range blobsIn(p) {
@@ -410,11 +410,17 @@ func noteBlobs(e events.Event, blobs map[string]bool) {
 
 // blobsIn returns the blobs that an event refers to.
 func blobsIn(p Payload) []string {
+	var parts []transcript.Part
+	if queue, ok := p.(QueueChanged); ok {
+		for _, q := range queue.Queue {
+			parts = append(parts, q.Input...)
+		}
+		return blobsOfParts(parts)
+	}
 	done, ok := p.(ItemCompleted)
 	if !ok {
 		return nil
 	}
-	var parts []transcript.Part
 	switch b := done.Item.Body.(type) {
 	case transcript.UserMessage:
 		parts = b.Content
@@ -424,7 +430,10 @@ func blobsIn(p Payload) []string {
 		return []string{b.Blob}
 	default:
 	}
-	var hashes []string
+	return blobsOfParts(parts)
+}
+
+func blobsOfParts(parts []transcript.Part) (hashes []string) {
 	for _, part := range parts {
 		if part.Type == transcript.PartImage && part.Blob != "" {
 			hashes = append(hashes, part.Blob)

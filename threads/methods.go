@@ -126,6 +126,7 @@ func (s *Service) DeleteThread(ctx context.Context, id transcript.ThreadID) erro
 type StartTurnParams struct {
 	Thread         transcript.ThreadID
 	Input          []transcript.Part
+	Images         Images `json:"-"` // that Input names; the hashes stand for them
 	ClientID       string // echoed in the user message
 	Mode           InputMode
 	Settings       SettingsPatch `json:",omitzero"`
@@ -156,8 +157,12 @@ func (s *Service) StartTurn(ctx context.Context, p StartTurnParams) (TurnAck, er
 	if p.MaxTotalTokens < 0 {
 		return TurnAck{}, fault.New(fault.Invalid, "maxTotalTokens is %d; it must be a positive number of tokens, or left out", p.MaxTotalTokens)
 	}
+	blobs, err := s.blobs(ctx, "input", p.Input, p.Images)
+	if err != nil {
+		return TurnAck{}, err
+	}
 	hash := requestHash(p.hashed())
-	return ask[TurnAck](ctx, s, p.Thread, inUse{acceptInput{p, hash}, p.IdempotencyKey, hash})
+	return ask[TurnAck](ctx, s, p.Thread, inUse{acceptInput{p, hash, blobs}, p.IdempotencyKey, hash})
 }
 
 // hashed is what an idempotency key stands for.
@@ -183,7 +188,7 @@ func checkInput(input []transcript.Part) error {
 		}
 	}
 	if empty {
-		return fault.New(fault.Invalid, "input is empty; it needs at least one part with text")
+		return fault.New(fault.Invalid, "input is empty; it needs at least one part with text, or an image")
 	}
 	return nil
 }

@@ -64,6 +64,7 @@ type RequestAnswer struct {
 	Decision  adapters.Decision  `json:"decision,omitempty"`
 	Amendment transcript.RawJSON `json:"amendment,omitempty"`
 	Output    []transcript.Part  `json:"output,omitempty"`
+	Images    Images             `json:"-"` // that Output names
 	IsError   bool               `json:"isError,omitempty"`
 	// Failed says that the client could not deal with the request at all: the item
 	// fails with this text, and the turn goes on.
@@ -119,7 +120,11 @@ func (s *Service) Requests(ctx context.Context, id transcript.ThreadID) ([]Reque
 // is not valid for what was asked fails with Invalid, and the request goes on
 // waiting. What follows from the answer is durable when Answer returns.
 func (s *Service) Answer(ctx context.Context, id transcript.ThreadID, r RequestID, answer RequestAnswer, by string) error {
-	_, err := s.do(ctx, id, message{cmd: answerRequest{r, answer, by}})
+	blobs, err := s.blobs(ctx, "output", answer.Output, answer.Images)
+	if err != nil {
+		return err
+	}
+	_, err = s.do(ctx, id, message{cmd: answerRequest{r, answer, by, blobs}})
 	return err
 }
 

@@ -14,7 +14,11 @@ func (s *Service) SteerTurn(ctx context.Context, p StartTurnParams, expect trans
 	if err := checkInput(p.Input); err != nil {
 		return TurnAck{}, err
 	}
-	return ask[TurnAck](ctx, s, p.Thread, steerInto{acceptInput{p, requestHash(steerHashed{p.hashed(), expect})}, expect})
+	blobs, err := s.blobs(ctx, "input", p.Input, p.Images)
+	if err != nil {
+		return TurnAck{}, err
+	}
+	return ask[TurnAck](ctx, s, p.Thread, steerInto{acceptInput{p, requestHash(steerHashed{p.hashed(), expect}), blobs}, expect})
 }
 
 // steerHashed is what an idempotency key of SteerTurn stands for.

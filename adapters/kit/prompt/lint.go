@@ -1,7 +1,6 @@
 package prompt
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -297,7 +296,7 @@ func (l *linter) output(i, j int, p Part) {
 
 // image judges the bytes of an image (L8).
 func (l *linter) image(i, j int, p Part) {
-	switch is := sniff(p.Data); {
+	switch is := transcript.ImageType(p.Data); {
 	case len(p.Data) == 0:
 		l.at("L8", i, j, "the bytes of the image are missing")
 	case is == "":
@@ -305,22 +304,6 @@ func (l *linter) image(i, j int, p Part) {
 	case is != p.MediaType:
 		l.at("L8", i, j, "the image is %s and is called %q", is, p.MediaType)
 	}
-}
-
-// sniff returns the type of an image by its first bytes: one that every endpoint
-// with images takes, or nothing.
-func sniff(data []byte) string {
-	switch {
-	case bytes.HasPrefix(data, []byte("\x89PNG\r\n\x1a\n")):
-		return "image/png"
-	case bytes.HasPrefix(data, []byte("\xff\xd8\xff")):
-		return "image/jpeg"
-	case bytes.HasPrefix(data, []byte("GIF87a")), bytes.HasPrefix(data, []byte("GIF89a")):
-		return "image/gif"
-	case len(data) >= 12 && string(data[:4]) == "RIFF" && string(data[8:12]) == "WEBP":
-		return "image/webp"
-	}
-	return ""
 }
 
 // minRepeated is the length of a system text, in bytes, whose repetition is no

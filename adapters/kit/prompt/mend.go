@@ -221,7 +221,7 @@ func mendImages(ms []Message) {
 		if p.Kind != Image {
 			return
 		}
-		if is := sniff(p.Data); is != "" {
+		if is := transcript.ImageType(p.Data); is != "" {
 			p.MediaType = is
 			return
 		}
