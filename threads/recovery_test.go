@@ -228,9 +228,9 @@ func TestAnAutomaticCompactionMayEndWithAPrune(t *testing.T) {
 		}
 		return played{text: "done"}
 	}
-	b := playing(t, p, withTool(big("seen", 8_000)))
+	b := playing(t, p, withTool(big("seen", 3_000)))
 	id := b.create()
-	for range 11 {
+	for range 30 {
 		b.played(id, "look at it")
 	}
 	b.settle(id)
