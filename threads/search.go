@@ -86,7 +86,7 @@ func (s *Service) Search(ctx context.Context, p SearchParams) (SearchResult, err
 	if r.IndexedTo, err = s.index(ctx, p.Thread, asOf.N); err != nil {
 		return SearchResult{}, err
 	}
-	hits, err := s.cfg.Journal.Search(ctx, string(p.Thread), p.Query, 4*p.Limit+64) // some are not of the thread any more
+	hits, err := s.cfg.Journal.Search(ctx, string(p.Thread), p.Query, p.candidates())
 	if err != nil {
 		return SearchResult{}, fmt.Errorf("search thread %s: %w", p.Thread, err)
 	}
@@ -99,6 +99,15 @@ func (s *Service) Search(ctx context.Context, p SearchParams) (SearchResult, err
 		r.Hits = append(r.Hits, at.hit())
 	}
 	return r, nil
+}
+
+// candidates is how many hits of the index are looked at: some are not of the thread
+// any more, and where only archived ones are wanted most may be in the context.
+func (p SearchParams) candidates() int {
+	if p.Archived {
+		return 1_000
+	}
+	return 4*p.Limit + 64
 }
 
 func (p SearchParams) check() error {
