@@ -66,6 +66,10 @@ type storyteller struct {
 
 func (m *storyteller) Stream(ctx context.Context, req adapters.Request) iter.Seq2[adapters.Chunk, error] {
 	return func(yield func(adapters.Chunk, error) bool) {
+		if req.Writer {
+			writeSlowly(yield)
+			return
+		}
 		last := req.Entries[len(req.Entries)-1].Item
 		chunks := []adapters.Chunk{adapters.MessageText{Text: big("answer", 3000)}}
 		if u, ok := last.Body.(transcript.UserMessage); ok {
@@ -93,6 +97,21 @@ func (m *storyteller) Stream(ctx context.Context, req adapters.Request) iter.Seq
 	}
 }
 
+// writeSlowly is a writer of checkpoints that takes its time: the process may be
+// killed before it answers, and in the middle of its answer.
+func writeSlowly(yield func(adapters.Chunk, error) bool) {
+	failpoint.Hit("writer/asked")
+	answer := notes()
+	half := len(answer.text) / 2
+	if !yield(adapters.MessageText{Text: answer.text[:half]}, nil) {
+		return
+	}
+	failpoint.Hit("writer/answering")
+	_ = yield(adapters.MessageText{Text: answer.text[half:]}, nil) &&
+		yield(adapters.UsageChunk{Usage: *answer.usage}, nil) &&
+		yield(adapters.Done{Stop: adapters.StopEnd}, nil)
+}
+
 // awaitStored returns when the streamed text has its row.
 func (m *storyteller) awaitStored() {
 	infos, err := m.journal.List(context.Background(), events.ListQuery{})
@@ -113,6 +132,7 @@ func openStory(path string) (*threads.Service, events.Journal, error) {
 		return nil, nil, err
 	}
 	m := &storyteller{*newPuppet(), j}
+	m.unfit = nil
 	svc, err := threads.Open(context.Background(), threads.Config{
 		Journal:   j,
 		Providers: []threads.Provider{{Name: "story", Kind: "story", Adapter: agent.New(m)}},
@@ -327,6 +347,9 @@ func TestKill9AtEveryFailpointLosesNothingAcknowledged(t *testing.T) {
 		distinct[h] = true
 	}
 	t.Logf("%d rounds over %d failpoints", len(hits), len(distinct))
+	if !distinct["writer/asked"] || !distinct["writer/answering"] {
+		t.Error("no writer is asked in the story")
+	}
 	if len(hits) < 50 {
 		t.Errorf("the story reaches %d failpoints, want at least 50", len(hits))
 	}
