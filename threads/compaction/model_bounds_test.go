@@ -2,8 +2,10 @@ package compaction
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
@@ -80,27 +82,53 @@ func TestARemarkIsForOnePart(t *testing.T) {
 	}
 }
 
-// Notes that fill their room take nothing from the messages of the user that are owed
-// verbatim, whatever their number and size (I9). Check proves it in mustRun.
+// talk is a session of messages alone, those of the user of a size.
+func talk(first, turns, size int) []transcript.Entry {
+	var bodies []transcript.Body
+	for i := first; i < first+turns; i++ {
+		bodies = append(bodies, user(fmt.Sprintf("Now the limit of part %d is to be looked at. ", i)+filler(i, size)), transcript.AgentMessage{Text: fmt.Sprintf("The limit of part %d is checked, and it holds. ", i) + filler(i, 900)})
+	}
+	return renamed(inOrderOf(bodies...), fmt.Sprint("talk", first))
+}
+
+// withoutUsers leaves the work of a session.
+func withoutUsers(entries []transcript.Entry) []transcript.Entry {
+	return slices.DeleteFunc(entries, func(e transcript.Entry) bool { return e.Item.Body.Kind() == transcript.KindUserMessage })
+}
+
+// Notes that fill their room to the last character take nothing from the messages of
+// the user that are owed verbatim, whatever their number and size (I9), nor do they
+// where the next generation has no model. Check proves it.
 func TestFullNotesLeaveTheWordsOfTheUser(t *testing.T) {
-	for _, size := range []int{60, 200, 500, 1_100} {
-		for _, budget := range []int{3_000, 5_000, 9_000, 16_000, 0} {
-			entries := history(40, 1_500)
-			for i := range entries {
-				if b, ok := entries[i].Item.Body.(transcript.UserMessage); ok {
-					entries[i].Item.Body = user(transcript.PartsText(b.Content) + " and also " + filler(i, size))
-				}
-			}
-			p := &pen{replies: []reply{full}}
+	brim := func(p Prompt) (Answer, error) {
+		a, err := full(p)
+		room := utf8.RuneCountInString(a.Text) * 100 / askedFor // full leaves a little
+		for i := 0; utf8.RuneCountInString(a.Text) < room; i++ {
+			a.Text += fmt.Sprintf("- one more: %d\n", i)
+		}
+		return a, err
+	}
+	quoted := 0
+	for _, size := range []int{20, 60, 120, 240, 480, 960} {
+		for _, budget := range []int{2_000, 3_000, 5_000, 9_000, 16_000, 0} {
+			entries := append(talk(0, 24*480/max(size, 240), size), renamed(withoutUsers(history(150, 400)), "work")...)
+			p := &pen{replies: []reply{brim}}
 			job := modelJob(p)
 			job.Input = Input{Entries: entries, Window: 64_000, Budget: budget}
 			v := mustRun(t, job, p)
-			if v.Outcome == Unchanged { // what must survive does not fit
+			if v.Outcome != Completed || v.Writer != WriterModel {
+				t.Errorf("messages of %d, budget %d: %s by %s, skipped %v", size, budget, v.Outcome, v.Writer, v.Skipped)
 				continue
 			}
-			if v.Writer != WriterModel {
-				t.Errorf("messages of %d, budget %d: by %s, skipped %v", size, budget, v.Writer, v.Skipped)
+			quoted += strings.Count(v.Composed.Checkpoint.Text, "\n- Now the limit of part")
+			next := append(nextContext(entries, v.Composed, "cp"), append(talk(160, 12, size), renamed(withoutUsers(historyFrom(200, 150, 400)), "more")...)...)
+			c := mustCompose(t, Input{Entries: next, Window: 64_000, Budget: budget})
+			if !strings.Contains(c.Checkpoint.Text, earlierNotes) && budget >= 5_000 {
+				t.Errorf("messages of %d, budget %d: the notes are gone", size, budget)
 			}
 		}
+	}
+	if quoted < 100 {
+		t.Errorf("only %d messages were quoted: the test shows nothing", quoted)
 	}
 }
