@@ -48,6 +48,9 @@ func (s *Server) requestAnswer(ctx context.Context, p *RequestAnswerParams) (*Em
 			if answer, err = p.Result.answer(requests[i].Method); err != nil {
 				return nil, err
 			}
+			if items := p.Result.ContentItems; items != nil {
+				answer.Output, answer.Images = toolOutput(ctx, s.service(id), *items)
+			}
 		}
 	}
 	return &Empty{}, s.service(id).Answer(ctx, id, request, answer, clientOf(ctx))
@@ -71,26 +74,13 @@ func (r *RequestResult) answer(method string) (threads.RequestAnswer, error) {
 	case method == threads.AskTool && r.ContentItems == nil:
 		return threads.RequestAnswer{}, invalid("field `contentItems` is missing: want the output of the tool, a list")
 	case method == threads.AskTool:
-		return threads.RequestAnswer{Output: mapped(*r.ContentItems, outputPart), IsError: r.Success != nil && !*r.Success}, nil
+		return threads.RequestAnswer{IsError: r.Success != nil && !*r.Success}, nil // the caller fills in the output
 	case r.ContentItems != nil || r.Success != nil:
 		return threads.RequestAnswer{}, invalid("an approval is answered with a `decision`, not with an output")
 	case r.Decision == nil:
 		return threads.RequestAnswer{}, invalid("field `decision` is missing: want one of %s", decisionNames)
 	}
 	return decisionOf(r.Decision)
-}
-
-// outputPart is a piece of a tool's output as the model is given it. What it
-// cannot be given leaves a mark.
-func outputPart(o ToolOutput) transcript.Part {
-	text := o.Text
-	switch o.Type {
-	case "inputImage":
-		text = "[an image of the tool's output was left out: this server passes on text only]"
-	case "inputAudio":
-		text = "[audio of the tool's output was left out: this server passes on text only]"
-	}
-	return transcript.Part{Type: transcript.PartText, Text: text}
 }
 
 const decisionNames = "`accept`, `acceptForSession`, `acceptWithExecpolicyAmendment`, `applyNetworkPolicyAmendment`, `decline`, `cancel`"

@@ -20,8 +20,13 @@ func (s *Server) turnStart(ctx context.Context, p *TurnStartParams) (*TurnStartR
 	if err != nil {
 		return nil, err
 	}
-	ack, err := s.service(id).StartTurn(ctx, threads.StartTurnParams{
-		Thread: id, Input: p.Input.parts(), ClientID: p.ClientUserMessageID,
+	svc := s.service(id)
+	input, images, err := p.Input.parts(ctx, svc)
+	if err != nil {
+		return nil, err
+	}
+	ack, err := svc.StartTurn(ctx, threads.StartTurnParams{
+		Thread: id, Input: input, Images: images, ClientID: p.ClientUserMessageID,
 		Mode: threads.InputMode(p.Mode), Settings: patch, IdempotencyKey: p.ClientRequestID,
 		MaxTotalTokens: p.MaxTotalTokens,
 	})
@@ -34,8 +39,13 @@ func (s *Server) turnStart(ctx context.Context, p *TurnStartParams) (*TurnStartR
 // turnSteer puts an input into the turn that runs.
 func (s *Server) turnSteer(ctx context.Context, p *TurnSteerParams) (*TurnSteerResult, error) {
 	id := transcript.ThreadID(p.ThreadID)
-	ack, err := s.service(id).SteerTurn(ctx, threads.StartTurnParams{
-		Thread: id, Input: p.Input.parts(), ClientID: p.ClientUserMessageID, IdempotencyKey: p.ClientRequestID,
+	svc := s.service(id)
+	input, images, err := p.Input.parts(ctx, svc)
+	if err != nil {
+		return nil, err
+	}
+	ack, err := svc.SteerTurn(ctx, threads.StartTurnParams{
+		Thread: id, Input: input, Images: images, ClientID: p.ClientUserMessageID, IdempotencyKey: p.ClientRequestID,
 	}, transcript.TurnID(p.ExpectedTurnID))
 	return &TurnSteerResult{string(ack.Turn.ID)}, err
 }

@@ -124,8 +124,9 @@ type RequestResult struct {
 type ToolOutput struct {
 	Type string `json:"type" enum:"inputText,inputImage,inputAudio"`
 	Text string `json:"text,omitempty"`
-	// ImageURL is codex's; images are refused.
-	ImageURL string `json:"imageUrl,omitempty" in:"rpc"`
+	// ImageURL holds an image, as the url of an input does. One that cannot be used
+	// leaves a mark in the output.
+	ImageURL string `json:"imageUrl,omitempty"`
 }
 
 // ShellCommandParams is a command that a person wants to run.

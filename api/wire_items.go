@@ -127,7 +127,7 @@ func imagePath(b transcript.Image) string {
 }
 
 // blobURN names stored bytes.
-func blobURN(hash string) string { return "urn:plimsoll:blob:" + hash }
+func blobURN(hash string) string { return blobScheme + hash }
 
 func wireTimes(it transcript.Item) protocol.ItemTimes {
 	return protocol.ItemTimes{StartedAtMs: millis(it.StartedAt), CompletedAtMs: millis(it.CompletedAt)}
