@@ -136,6 +136,11 @@ var voyages = map[string]func(*voyage){
 	},
 	"long turn":  func(v *voyage) { v.ask("go on", ordered{size: 2200}) },
 	"long input": func(v *voyage) { v.ask(big("input", rapid.IntRange(10, 1500).Draw(v.rt, "size")), ordered{size: 50}) },
+	"crossing": func(v *voyage) { // the line, or only what the provider takes
+		used := v.read(v.id).Occupancy.Context
+		v.ask("fill it", ordered{size: max(1, 6_000-used)})
+		v.ask(big("input", rapid.SampledFrom([]int{500, 1300}).Draw(v.rt, "input")), ordered{size: 20})
+	},
 	"tools": func(v *voyage) {
 		v.ask("look around", ordered{size: 100, calls: rapid.IntRange(1, 4).Draw(v.rt, "calls")})
 	},
