@@ -109,6 +109,18 @@ func (w *writers) writer(s Settings, open func(context.Context) (adapters.Summar
 	}
 }
 
+// pause waits before a request is made again, or until ctx is done.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // ask performs one request within its time.
 func (w *writers) ask(ctx context.Context, open func(context.Context) (adapters.Summarizer, error), price *adapters.Price, p compaction.Prompt) (compaction.Answer, error) {
 	cfg := w.a.svc.cfg.Writer
