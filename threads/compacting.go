@@ -74,6 +74,7 @@ type compactionRun struct {
 	counted  bool             // load.Used rests on what the provider counted
 	input    compaction.Input // Window and Budget are tokens until it is scaled
 	scale    compaction.Scale
+	shown    int // units of the images that the model is shown
 }
 
 // compactionRun collects what a run needs; nil if the compaction is over.
@@ -115,8 +116,26 @@ func (r *compactionRun) measure(ctx context.Context, sess *session) {
 	if !counted {
 		tokens = r.auto.bare + textEstimate(r.context.Entries)
 	}
+	images := 0
+	if r.auto.limits.images { // what these cost is a fixed number, which no ratio of texts scales
+		images = imagesOf(r.context.Entries)
+		if counted {
+			tokens = max(tokens-images*transcript.ImageTokens, 1)
+		}
+	}
 	r.scale = compaction.NewScale(tokens, r.input.Base+r.context.Tokens, counted)
+	if r.auto.limits.images {
+		r.input.Image = r.scale.Units(transcript.ImageTokens)
+		r.shown = images * r.input.Image
+	}
 	r.input.Window, r.input.Budget = r.scale.Units(r.load.Window), r.scale.Units(r.request.Budget)
+}
+
+func imagesOf(entries []transcript.Entry) (n int) {
+	for _, e := range entries {
+		n += transcript.Images(e.Item.Body)
+	}
+	return n
 }
 
 // textEstimate is the estimate of the texts alone. Frames of items are no reason to
@@ -203,7 +222,7 @@ func (a *actor) job(run *compactionRun, sess *session, can compaction.Ability, w
 		Trigger: run.record.Trigger, Route: run.request.Route, Writer: want, Input: run.input, Ability: can,
 		Auto: run.policy(), Models: models, NoModel: none, Wait: pause, Instructions: run.request.Instructions, PreHooks: a.preHooks(*run),
 		Enter: func(ctx context.Context, p compaction.Phase, r compaction.Route) error {
-			_, err := a.send(ctx, message{cmd: enterPhase{id, p, r, run.scale}})
+			_, err := a.send(ctx, message{cmd: enterPhase{id, p, r, run.scale, run.shown}})
 			return err
 		},
 		Native: func(ctx context.Context) (compaction.NativeDone, error) {

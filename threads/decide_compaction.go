@@ -100,6 +100,7 @@ type enterPhase struct {
 	phase compaction.Phase
 	route compaction.Route
 	scale compaction.Scale
+	shown int // units of images
 }
 
 func (c enterPhase) decide(s *state, env env) (decision, error) {
@@ -116,7 +117,7 @@ func (c enterPhase) decide(s *state, env env) (decision, error) {
 	if rec.StartedAt == nil {
 		rec.StartedAt = new(transcript.Millis(env.now))
 		rec.Ruler = c.scale.Ruler()
-		rec.Before = c.scale.Measured(c.scale.Tokens(env.base+s.tokens), env.window)
+		rec.Before = c.scale.Measured(c.scale.Tokens(env.base+s.tokens+c.shown), env.window)
 	}
 	return decision{payloads: []Payload{CompactionUpdated{Record: rec}}}, nil
 }

@@ -14,6 +14,7 @@ type limits struct {
 	window    int
 	source    string // who told window: config, server, builtin or learned; empty if unknown
 	maxOutput int
+	images    bool            // it is shown images, and not told of them
 	price     *adapters.Price // nil if unknown
 }
 
@@ -29,7 +30,7 @@ func (s *Service) limits(provider, model string) limits {
 	var l limits
 	for _, m := range s.modelsOf(provider) {
 		if m.ID == model {
-			l = limits{window: m.ContextWindow, source: m.WindowSource, maxOutput: m.MaxOutput, price: m.Price}
+			l = limits{window: m.ContextWindow, source: m.WindowSource, maxOutput: m.MaxOutput, images: m.Images, price: m.Price}
 		}
 	}
 	if w := s.learnedWindow(provider, model); w > 0 && (l.window <= 0 || w < l.window) {
