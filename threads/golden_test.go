@@ -33,7 +33,9 @@ func goldenPayloads() []threads.Payload {
 	checkpoint := item("checkpoint-1", transcript.Checkpoint{Version: "extractive-1", Text: "notes"})
 	usage := adapters.Usage{InputTokens: 1, CachedInputTokens: 2, CacheWriteInputTokens: 3, OutputTokens: 4, ReasoningOutputTokens: 5}
 	plan := transcript.Plan{Steps: []transcript.PlanStep{{Step: "one", Status: "pending"}}}
-	queue := []threads.QueuedTurn{{TurnID: "turn-2", Input: transcript.TextParts("next"), ClientID: "client-1", QueuedAt: at.UnixMilli()}}
+	queue := []threads.QueuedTurn{{TurnID: "turn-2", Input: transcript.TextParts("next"), ClientID: "client-1", QueuedAt: at.UnixMilli(), MaxTotalTokens: 9}}
+	gate := &compaction.Gate{Failures: 1, Shut: compaction.ShutFailed, At: 7, Key: "k"}
+	learned := &threads.LearnedWindow{Provider: "offline", Model: "m", Tokens: 9, At: at.UnixMilli()}
 	git := &threads.GitInfo{SHA: "abc", Branch: "main", OriginURL: "https://git.example/x"}
 	return []threads.Payload{
 		threads.ThreadStarted{
@@ -60,21 +62,22 @@ func goldenPayloads() []threads.Payload {
 		},
 		threads.StatusChanged{Status: threads.StatusActive, Flags: []threads.StatusFlag{threads.WaitingOnApproval}, Accepted: accepted},
 		threads.QueueChanged{Queue: queue, Accepted: accepted},
-		threads.TurnStarted{Turn: turn},
+		threads.TurnStarted{Turn: turn, MaxTotalTokens: 9},
 		threads.TurnCompleted{Turn: turn},
 		threads.ItemStarted{Item: call},
 		threads.ItemCompleted{Item: result, Call: &call, Reanchor: true, Accepted: accepted},
 		threads.PlanUpdated{TurnID: "turn-1", Plan: plan},
-		threads.UsageUpdated{TurnID: "turn-1", Last: usage, Total: usage, Context: 6, Base: 7, Source: "provider", Window: 8},
+		threads.UsageUpdated{TurnID: "turn-1", Last: usage, Total: usage, Context: 6, Base: 7, Source: "provider", Window: 8, Estimate: 9, Model: "offline/m", Gate: gate},
 		threads.CompactionUndone{
 			CompactionID: "compaction-1", Accepted: accepted, Gate: &compaction.Gate{Failures: 1, Shut: compaction.ShutNoGain, At: 7, Key: "k"},
 			Boundary: &transcript.Boundary{Epoch: 2, CompactionID: "compaction-1", Covered: 12, Kept: []transcript.Kept{{ItemID: "i", Form: transcript.FormWhole}}, Undoes: "compaction-1"},
 		},
 		threads.PinsChanged{Pins: []threads.Pin{{ID: "pin-1", Text: "text", Hash: "hash", Tokens: 1, AddedAt: at.UnixMilli()}}, Accepted: accepted},
-		threads.ErrorRaised{TurnID: "turn-1", Error: *turn.Error, WillRetry: true},
+		threads.ErrorRaised{TurnID: "turn-1", Error: *turn.Error, WillRetry: true, Learned: learned},
 		threads.WarningRaised{Message: "careful"},
 		threads.CompactionUpdated{
-			Record: goldenRecord(at), Reanchor: "you are here", Accepted: accepted,
+			Record: goldenRecord(at), Reanchor: "you are here", Accepted: accepted, Gate: gate, Learned: learned,
+			Prune:    &transcript.Prune{Epoch: 1, CompactionID: "compaction-1", Kept: []transcript.Kept{{ItemID: "i", Form: transcript.FormClipped, Text: "…"}}},
 			Request:  &threads.CompactRequest{Route: compaction.RouteLocal, Writer: compaction.WriterFixed, Budget: 8000, Instructions: "short"},
 			Boundary: &transcript.Boundary{Epoch: 1, CompactionID: "compaction-1", Covered: 9, Checkpoint: &checkpoint, Kept: []transcript.Kept{{ItemID: "i", Form: transcript.FormStub, Text: "[…]"}}},
 		},
