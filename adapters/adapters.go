@@ -150,6 +150,11 @@ type Host interface {
 	// that the turn is to end with if there is none: automatic compaction is off,
 	// or the turn has overflowed before. Only models call it.
 	Overflowed(ctx context.Context, o Overflow) (Context, error)
+	// Lighten has the oldest images of the context told as text, from now on, until
+	// enough bytes are gone, and returns how many went; the next Context is without
+	// them. It is 0 if there is nothing to leave out, or if automatic compaction is
+	// off. Tokens are no matter of it, and no model is called. Only models call it.
+	Lighten(ctx context.Context, h Heavy) (freed int, err error)
 	// Emit journals updates in one commit and returns when they are durable. A
 	// TextDelta is not journaled and returns at once.
 	Emit(ctx context.Context, updates ...Update) error
@@ -175,6 +180,15 @@ type Overflow struct {
 	Limit     int  // of the window: it is learned
 	Length    bool // the answer ended because the window was full
 	Err       error
+}
+
+// Heavy is a request that has too many bytes.
+type Heavy struct {
+	Bytes   int            // of the request, about
+	Limit   int            // of what the endpoint takes; 0: unknown
+	Excess  int            // the bytes that must go
+	Images  map[string]int // what each image has in a request, by the hash of its blob
+	Refused bool           // the provider said so, it is no forecast
 }
 
 // Update is what a session reports while it works: the closed set below.
@@ -272,6 +286,14 @@ type Model interface {
 	Compaction() Ability
 }
 
+// A Carrier is a Model that tells how it treats images. One that is none shows them
+// and has no known limit.
+type Carrier interface {
+	// Carries says whether requests to a model show images, and how many bytes such a
+	// request may have; 0: unknown.
+	Carries(model string) (images bool, maxBytes int)
+}
+
 // A Request is one model request: the base, then the entries in order.
 type Request struct {
 	Model   string
@@ -307,9 +329,13 @@ type UsageChunk struct{ Usage Usage }
 // Repaired tells of a request that broke a rule of the wire format and was mended
 // before it was sent. It comes before everything else.
 type Repaired struct {
-	Rule string // L1 … L13
+	Rule string // L1 … L13, or RuleImages
 	Text string // what was wrong, and what was sent instead; no message bodies
 }
+
+// RuleImages is the rule of a Repaired that tells of images which the model was
+// told of in words, because it takes none.
+const RuleImages = "images"
 
 // Retried tells that an attempt failed before anything of an answer came and that
 // another one is made.

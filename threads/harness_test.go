@@ -31,6 +31,7 @@ type puppet struct {
 	requests chan *request
 	ability  adapters.Ability
 	unfit    *adapters.Refusal // nil: it writes checkpoints
+	maxBytes int               // of a request; 0: unknown
 }
 
 // A request is one that the puppet got.
@@ -47,6 +48,8 @@ func newPuppet() *puppet {
 		unfit:   &adapters.Refusal{Code: "writerUnfit", Reason: "a puppet writes nothing", Remedy: "none"},
 	}
 }
+
+func (p *puppet) Carries(string) (images bool, maxBytes int) { return true, p.maxBytes }
 
 func (p *puppet) Unfit() *adapters.Refusal { return p.unfit }
 

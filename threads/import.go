@@ -409,35 +409,15 @@ func noteBlobs(e events.Event, blobs map[string]bool) {
 }
 
 // blobsIn returns the blobs that an event refers to.
-func blobsIn(p Payload) []string {
-	var parts []transcript.Part
-	if queue, ok := p.(QueueChanged); ok {
-		for _, q := range queue.Queue {
-			parts = append(parts, q.Input...)
+func blobsIn(p Payload) (hashes []string) {
+	switch p := p.(type) {
+	case ItemCompleted:
+		return transcript.Blobs(p.Item.Body)
+	case QueueChanged:
+		for _, q := range p.Queue {
+			hashes = append(hashes, transcript.Blobs(transcript.UserMessage{Content: q.Input})...)
 		}
-		return blobsOfParts(parts)
-	}
-	done, ok := p.(ItemCompleted)
-	if !ok {
-		return nil
-	}
-	switch b := done.Item.Body.(type) {
-	case transcript.UserMessage:
-		parts = b.Content
-	case transcript.ToolResult:
-		parts = b.Output
-	case transcript.Image:
-		return []string{b.Blob}
-	default:
-	}
-	return blobsOfParts(parts)
-}
-
-func blobsOfParts(parts []transcript.Part) (hashes []string) {
-	for _, part := range parts {
-		if part.Type == transcript.PartImage && part.Blob != "" {
-			hashes = append(hashes, part.Blob)
-		}
+	default: // images come with items
 	}
 	return hashes
 }

@@ -44,6 +44,8 @@ type Host struct {
 	// OnOverflow answers Overflowed; without it a turn that overflows fails. It is
 	// called from the session's goroutine, without a lock.
 	OnOverflow func(context.Context, adapters.Overflow) (adapters.Context, error)
+	// OnLighten answers Lighten, as OnOverflow does; without it nothing is left out.
+	OnLighten func(context.Context, adapters.Heavy) (int, error)
 
 	r Reporter
 

@@ -28,6 +28,24 @@ func (h *Host) Overflowed(ctx context.Context, o adapters.Overflow) (adapters.Co
 	return h.OnOverflow(ctx, o)
 }
 
+// Lighten implements adapters.Host.
+func (h *Host) Lighten(ctx context.Context, heavy adapters.Heavy) (int, error) {
+	h.mu.Lock()
+	h.mustTurn("Lighten")
+	h.checkSettled("images are left out")
+	err := h.over(ctx)
+	h.mu.Unlock()
+	switch {
+	case err != nil:
+		return 0, err
+	case heavy.Excess <= 0 || heavy.Excess > heavy.Bytes || len(heavy.Images) == 0:
+		h.r.Errorf("too many bytes, of which nothing must go: %+v", heavy)
+	case h.OnLighten != nil:
+		return h.OnLighten(ctx, heavy)
+	}
+	return 0, nil
+}
+
 // Overflows returns what was reported of requests that did not fit.
 func (h *Host) Overflows() []adapters.Overflow {
 	h.mu.Lock()

@@ -20,6 +20,8 @@ type session struct {
 	// callIDs holds the ids of every call seen, also those that a compaction took
 	// out of the context: an undo can bring them back. Owned by Run.
 	callIDs map[transcript.CallID]bool
+	sizes   map[string]int // bytes of images in a request, by hash. Owned by Run.
+	refused int            // bytes of the smallest request that was refused as too many. Owned by Run.
 
 	over context.Context // done when the session is closed
 	end  context.CancelFunc
@@ -45,7 +47,7 @@ type life struct {
 }
 
 func newSession(m adapters.Model, name string, p adapters.OpenParams) *session {
-	s := &session{model: m, name: name, tools: p.Tools, blob: p.Blob, callIDs: map[transcript.CallID]bool{}}
+	s := &session{model: m, name: name, tools: p.Tools, blob: p.Blob, callIDs: map[transcript.CallID]bool{}, sizes: map[string]int{}}
 	s.over, s.end = context.WithCancel(context.Background())
 	return s
 }

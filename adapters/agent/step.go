@@ -20,6 +20,7 @@ type step struct {
 	calls   []call
 	usage   *adapters.Usage
 	stop    adapters.StopReason
+	large   error              // the request was refused because of its bytes
 	full    *adapters.Overflow // the window had no room for the request, or for all of its answer
 }
 
@@ -44,6 +45,9 @@ func (st *step) request(ctx context.Context, input adapters.Context) error {
 	case full:
 		st.full = overflowOf(err, st.said)
 		st.calls = nil // none was emitted; the model makes them again when there is room for their results
+		return st.flush(ctx)
+	case st.refusedBytes(err):
+		st.large = err
 		return st.flush(ctx)
 	case err == nil && st.stop == adapters.StopFilter:
 		err = &adapters.Error{Class: adapters.ClassFiltered, Message: "the provider's content filter cut the answer"}
@@ -142,7 +146,11 @@ func (st *step) repaired(r adapters.Repaired) {
 		return
 	}
 	st.warned[r.Rule] = true
-	st.pending = append(st.pending, adapters.Warned{Message: "the request was mended before it was sent: " + r.Rule + ": " + r.Text})
+	message := r.Text
+	if r.Rule != adapters.RuleImages {
+		message = "the request was mended before it was sent: " + r.Rule + ": " + r.Text
+	}
+	st.pending = append(st.pending, adapters.Warned{Message: message})
 }
 
 // text adds text to the open item of a kind, after closing one of another kind.

@@ -23,6 +23,7 @@ type turn struct {
 	warned map[string]bool // rules of which a warning was given
 	spoke  bool            // the model said something to the user
 	full   bool            // the last request did not fit, or its answer did not
+	heavy  int             // requests in a row that were refused because of their bytes
 }
 
 // run performs steps until the model is done and no steer is waiting.
@@ -50,10 +51,18 @@ func (t *turn) run(ctx context.Context, goOn bool) (adapters.End, error) {
 // step makes one request and does what its answer asks for. It returns the input of
 // the next request, or how the turn ended.
 func (t *turn) step(ctx context.Context, input adapters.Context) (next adapters.Context, end *adapters.End, err error) {
+	if input, err = t.lighten(ctx, input); err != nil {
+		return next, nil, err
+	}
 	st := &step{turn: t}
 	if err := st.request(ctx, input); err != nil {
 		return next, nil, err
 	}
+	if st.large != nil {
+		next, err = t.makeLight(ctx, input, st.large)
+		return next, nil, err
+	}
+	t.heavy = 0
 	if st.full != nil {
 		next, err = t.makeRoom(ctx, *st.full)
 		return next, nil, err

@@ -107,3 +107,30 @@ func partTexts(parts []transcript.Part) []string {
 func imageMark(mediaType string) string {
 	return strings.TrimSpace("[image left out to save bytes: "+oneLine(mediaType, 40)) + "]"
 }
+
+// Lightened is the record of a prune by StripImages, from its beginning to its end: it
+// has no phases of its own, because nothing is written and nobody is asked. The sizes
+// are estimates in tokens.
+func (r Record) Lightened(entries []transcript.Entry, kept []transcript.Kept, before, window int, at int64) (Record, transcript.Prune) {
+	r.Phase, r.Outcome, r.Route = PhaseTerminal, new(Completed), new(RouteLocal)
+	r.StartedAt, r.CompletedAt = &at, &at
+	r.RetainedTurnIDs, r.Items = append([]transcript.TurnID{}, turnsOf(entries)...), &ItemCounts{}
+	short, after := map[transcript.ItemID]transcript.Kept{}, before
+	for _, k := range kept {
+		short[k.ItemID] = k
+		r.PrunedItemIDs = append(r.PrunedItemIDs, k.ItemID)
+	}
+	for i := range entries {
+		e := &entries[i]
+		if k, ok := short[e.Item.ID]; ok {
+			r.Items.add(k.Form)
+			after -= transcript.Estimate(e.Item.Body) - transcript.Estimate(transcript.Render(e.Item, k).Body)
+		} else {
+			r.Items.add(e.Form)
+		}
+	}
+	r.Ruler = RulerMeter
+	r.Before = &Measure{Tokens: before, Window: optional(window), Source: SourceEstimate}
+	r.After = &Measure{Tokens: max(after, 0), Window: optional(window), Source: SourceEstimate}
+	return r, transcript.Prune{Epoch: r.Epoch, CompactionID: r.CompactionID, Kept: kept}
+}

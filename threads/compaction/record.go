@@ -17,6 +17,9 @@ const (
 	TriggerIdle     Trigger = "idle"          // the thread rests
 	TriggerWindow   Trigger = "smallerWindow" // the thread's model was changed for one with a smaller window
 	TriggerBudget   Trigger = "taskBudget"    // most of the turn's token budget is spent
+	// TriggerBytes: a request has, or would have, too many bytes. It is no compaction of
+	// text: images are told in words, and tokens are no matter of it.
+	TriggerBytes Trigger = "payloadTooLarge"
 )
 
 // Automatic reports whether nobody asked for it.

@@ -17,3 +17,23 @@ func ImageType(data []byte) string {
 	}
 	return ""
 }
+
+// Blobs returns the blobs of the images that a body shows, in order.
+func Blobs(b Body) (hashes []string) {
+	var parts []Part
+	switch b := b.(type) {
+	case UserMessage:
+		parts = b.Content
+	case ToolResult:
+		parts = b.Output
+	case Image:
+		parts = []Part{{Type: PartImage, Blob: b.Blob}}
+	default:
+	}
+	for _, p := range parts {
+		if p.Type == PartImage && p.Blob != "" {
+			hashes = append(hashes, p.Blob)
+		}
+	}
+	return hashes
+}
