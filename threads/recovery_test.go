@@ -249,4 +249,20 @@ func TestAnAutomaticCompactionMayEndWithAPrune(t *testing.T) {
 	if context() != was {
 		t.Error("after a restart the pruned context is another one")
 	}
+	turn := b.played(id, "one more")
+	b.settle(id)
+	if _, err := b.svc.Revert(t.Context(), id, turn.ID); err != nil {
+		t.Fatal(err)
+	}
+	if context() != was {
+		t.Error("after a revert to behind the prune the context is not the pruned one")
+	}
+	if _, err := b.svc.Revert(t.Context(), id, r.TurnID); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range must(b.svc.ReadContext(t.Context(), id, nil)).Entries {
+		if e.Form != transcript.FormWhole {
+			t.Errorf("after a revert to before the prune item %s is %s", e.Item.ID, e.Form)
+		}
+	}
 }

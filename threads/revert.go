@@ -81,12 +81,22 @@ func (s *state) without(before transcript.TurnID) remains {
 		}
 		r.Boundaries = append(r.Boundaries, b)
 	}
+	for _, p := range t.Prunes {
+		if p.Epoch <= r.Epoch() && !s.madeIn(p.CompactionID, r.gone) {
+			r.Prunes = append(r.Prunes, p)
+		}
+	}
 	return r
 }
 
 // openedIn reports whether one of the turns opened the boundary's epoch.
 func (s *state) openedIn(b transcript.Boundary, turns map[transcript.TurnID]bool) bool {
-	rec := s.compaction(b.CompactionID)
+	return s.madeIn(b.CompactionID, turns)
+}
+
+// madeIn reports whether a compaction is of one of the turns.
+func (s *state) madeIn(id transcript.CompactionID, turns map[transcript.TurnID]bool) bool {
+	rec := s.compaction(id)
 	return rec != nil && turns[rec.TurnID]
 }
 
