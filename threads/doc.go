@@ -19,5 +19,9 @@
 //     but for a turn that only waits for answers, which goes on waiting.
 //   - Every request to the clients ends exactly once; the first valid answer wins.
 //   - Every tool call gets exactly one result, a synthetic one if need be.
+//   - A thread compacts by itself before, inside and after turns, when it rests, and
+//     when a request overflows, as its policy says and never twice for nothing: the
+//     gate is journaled with what changes it. A turn gets one compaction for an
+//     overflow. What a compaction that is not completed leaves is what was.
 //   - Disconnecting cancels nothing; only Interrupt and Delete stop work.
 package threads
