@@ -62,7 +62,10 @@ type Model struct {
 	asked   map[string]bool // models that the server was asked about for a request
 }
 
-var _ adapters.Model = (*Model)(nil)
+var (
+	_ adapters.Model   = (*Model)(nil)
+	_ adapters.Carrier = (*Model)(nil)
+)
 
 // New returns the model of an endpoint. It asks the server nothing.
 func New(o Options) (*Model, error) {

@@ -347,7 +347,7 @@ func TestSettingsChangeAProfile(t *testing.T) {
 		"max_tokens_field": "max_completion_tokens", "developer_role": "true", "tool_ids": "9", "tool_name_length": "32",
 		"reasoning_echo": "reasoning", "effort": "off", "stream_usage": "false", "parallel_tools": "true", "assistant_bridge": "true",
 		"merge_messages": "false", "images": "false", "think": "prefilled", "reasoning_repeats": "true", "template_tokens": "false",
-		"silent_truncation": "true", "count": "tokenize",
+		"silent_truncation": "true", "count": "tokenize", "max_request_bytes": "5000000",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -363,10 +363,10 @@ func TestSettingsChangeAProfile(t *testing.T) {
 			t.Errorf("the body has %s", no)
 		}
 	}
-	if p.snapshots != true || p.leaks || !p.silent || p.count != countTokenize || p.think != thinkPrefilled || p.nameMax != 32 || !p.bridge || p.merge {
+	if p.snapshots != true || p.leaks || !p.silent || p.count != countTokenize || p.think != thinkPrefilled || p.nameMax != 32 || p.bytes != 5_000_000 || !p.bridge || p.merge {
 		t.Errorf("got %+v", p)
 	}
-	if len(overrides) != 16 {
-		t.Errorf("there are %d settings: this test knows 16", len(overrides))
+	if len(overrides) != 17 {
+		t.Errorf("there are %d settings: this test knows 17", len(overrides))
 	}
 }

@@ -92,6 +92,7 @@ type plan struct {
 	names    names
 	writer   bool
 	max      int // tokens of the answer; 0: nobody says
+	unshown  int // images that are told as text
 	window   int // tokens; 0: unknown
 	load     int // the window that Ollama is to load the model with; 0: its own choice
 	estimate int // tokens of the input
@@ -125,6 +126,11 @@ func (p profile) prepare(req adapters.Request, window, most int, without set) pl
 	}
 	if req.Writer || without.has(refusedTools) {
 		pl.tools = nil
+	}
+	if !images && req.Blob != nil {
+		for _, e := range req.Entries {
+			pl.unshown += transcript.Images(e.Item.Body)
+		}
 	}
 	pl.messages, pl.findings = prompt.Prepare(req.Base.System, req.Entries, prompt.Options{
 		Rules: rules, Echo: p.echo != "", Blob: req.Blob,

@@ -196,6 +196,9 @@ func TestAFieldThatAServerRefusesIsLeftOutFromThenOn(t *testing.T) {
 					t.Fatalf("got %q and %v, want one Retried and the answer", lines, err)
 				}
 				lines, err = answers(m, c.req)
+				if c.without == "image_url" && len(lines) > 0 && strings.HasPrefix(lines[0], "repaired images ") {
+					lines = lines[1:] // that they are told in words
+				}
 				if err != nil || len(lines) != 2 {
 					t.Errorf("the request after it: %q and %v", lines, err)
 				}

@@ -27,6 +27,7 @@ var overrides = map[string]setter{
 	"parallel_tools":    boolean(func(p *profile) *bool { return &p.parallel }),
 	"assistant_bridge":  boolean(func(p *profile) *bool { return &p.bridge }),
 	"merge_messages":    boolean(func(p *profile) *bool { return &p.merge }),
+	"max_request_bytes": number(func(p *profile) *int { return &p.bytes }, 100_000, 1_000_000_000),
 	"images":            boolean(func(p *profile) *bool { return &p.images }),
 	"think":             oneOf(func(p *profile) *string { return &p.think }, thinkOff, thinkTags, thinkPrefilled),
 	"reasoning_repeats": boolean(func(p *profile) *bool { return &p.snapshots }),

@@ -33,6 +33,7 @@ type profile struct {
 	stubTools bool   // tools must be declared where the history holds calls
 	stream    string // a further field, set to true, without which calls are not streamed
 	images    bool   // sent unless the server says that the model takes none
+	bytes     int    // of a request with images; 0: unknown
 	think     string // a mode of thinkModes
 	snapshots bool   // reasoning comes as the whole text so far each time
 	leaks     bool   // tokens of the chat template can stand in the answer
@@ -82,7 +83,7 @@ var profiles = []profile{
 	with("openai", func(p *profile) {
 		p.hosts = []string{"api.openai.com"}
 		p.maxTokens, p.developer, p.parallel, p.merge = "max_completion_tokens", true, true, false
-		p.think, p.leaks = thinkOff, false
+		p.think, p.leaks, p.bytes = thinkOff, false, 50_000_000 // OpenAI, guide to images
 	}),
 	with("azure", func(p *profile) {
 		p.hosts, p.keyHeader = []string{".openai.azure.com"}, "Api-Key"
@@ -137,6 +138,7 @@ var profiles = []profile{
 	with("groq", func(p *profile) {
 		p.hosts = []string{"api.groq.com"}
 		p.maxTokens, p.parallel = "max_completion_tokens", true
+		p.bytes = 4_000_000 // with images in base64: Groq, guide to vision
 	}),
 	with("xai", func(p *profile) {
 		p.hosts = []string{"api.x.ai"}

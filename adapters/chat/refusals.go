@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -167,4 +168,24 @@ func (m *memory) limit(model string) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.limits[model]
+}
+
+// unshownText tells people of images that the model is told of in words.
+func unshownText(n int) string {
+	if n == 1 {
+		return "the model takes no images: one in the context is told as text"
+	}
+	return fmt.Sprintf("the model takes no images: the %d in the context are told as text", n)
+}
+
+// Carries implements adapters.Carrier by what is known of a model without asking.
+func (m *Model) Carries(model string) (images bool, maxBytes int) {
+	if model == "" {
+		model = m.o.Model
+	}
+	f := m.known(model)
+	if !m.p.images || f.images != nil && !*f.images || m.without(model).has(refusedImages) {
+		return false, 0
+	}
+	return true, m.p.bytes
 }

@@ -80,6 +80,9 @@ func (r *run) perform(ctx context.Context) error {
 			return errOver
 		}
 	}
+	if n := pl.unshown; n > 0 && !r.give(adapters.Repaired{Rule: adapters.RuleImages, Text: unshownText(n)}) {
+		return errOver
+	}
 	for try := 1; ; try++ {
 		err := r.try(ctx, pl)
 		if err == nil || r.over || r.spoken || try == maxTries {
