@@ -52,7 +52,8 @@ func (a *actor) facts() compaction.Facts {
 	s := a.state.Settings
 	f := compaction.Facts{
 		Cwd: s.Cwd, Runtime: s.Provider, Model: s.Model, ApprovalPolicy: s.ApprovalPolicy, Sandbox: s.Sandbox,
-		Plan: a.state.Plan, Checks: a.svc.cfg.Checks, Window: a.window, Recall: a.recallTool(),
+		Plan: a.state.Plan, Checks: a.svc.cfg.Checks, Window: a.window, Recall: a.recallTool(), Mode: s.Mode,
+		MaxOutput: a.svc.limits(s.Provider, s.Model).maxOutput, Budget: a.state.Budget,
 	}
 	if s.Sandbox == "workspace-write" && s.Cwd != "" {
 		f.WritableRoots = []string{s.Cwd}
@@ -220,7 +221,7 @@ func (a *actor) job(run *compactionRun, sess *session, can compaction.Ability, w
 	id := run.record.CompactionID
 	return compaction.Job{
 		Trigger: run.record.Trigger, Route: run.request.Route, Writer: want, Input: run.input, Ability: can,
-		Auto: run.policy(), Models: models, NoModel: none, Wait: pause, Instructions: run.request.Instructions, PreHooks: a.preHooks(*run),
+		Auto: run.policy(), Scale: run.scale, Models: models, NoModel: none, Wait: pause, Instructions: run.request.Instructions, PreHooks: a.preHooks(*run),
 		Enter: func(ctx context.Context, p compaction.Phase, r compaction.Route) error {
 			_, err := a.send(ctx, message{cmd: enterPhase{id, p, r, run.scale, run.shown}})
 			return err

@@ -87,13 +87,6 @@ func (retire) effect()          {}
 // boundary.
 const sourceReanchor = "reanchor"
 
-// sourceContinue is the source of the notice that has the model go on after a
-// boundary in the middle of a turn, so that no summary is what it reads last.
-const sourceContinue = "continue"
-
-const continueText = "[Automatic note, not from the user: the conversation so far was just compacted to fit the context window. " +
-	"Go on with the user's last request from where the work stands. Do not start over, and do not answer this note.]"
-
 // beginTurn returns what opens a user turn: the first of its commits.
 func beginTurn(s *state, env env, q QueuedTurn, accepted *Accepted) []Payload {
 	ps := []Payload{

@@ -133,6 +133,10 @@ func (s *state) gateAfter(env env, r compaction.Record) *compaction.Gate {
 		}
 		l := s.load(env.auto, more)
 		g = g.Measured(env.auto.policy, l, env.auto.key).Ended(*r.Outcome, outcomeCode(r), env.auto.key, l)
+		if *r.Outcome == compaction.Completed && r.After != nil {
+			l.Used = r.After.Tokens + more
+			g = g.Relieved(env.auto.policy, l)
+		}
 	}
 	if g == s.Gate {
 		return nil

@@ -117,7 +117,7 @@ func (c enterPhase) decide(s *state, env env) (decision, error) {
 	if rec.StartedAt == nil {
 		rec.StartedAt = new(transcript.Millis(env.now))
 		rec.Ruler = c.scale.Ruler()
-		rec.Before = c.scale.Measured(c.scale.Tokens(env.base+s.tokens+c.shown), env.window)
+		rec.Before = c.scale.Measured(c.scale.Tokens(env.base+s.tokens+c.shown), env.auto.limits.measured())
 	}
 	return decision{payloads: []Payload{CompactionUpdated{Record: rec}}}, nil
 }
@@ -140,7 +140,7 @@ func (c endCompaction) decide(s *state, env env) (decision, error) {
 	}
 	v := c.checked(s, *r)
 	rec, boundary, prune := r.Conclude(v, compaction.End{
-		At: transcript.Millis(env.now), Checkpoint: transcript.ItemID(env.newID()), Window: env.window, Covered: c.covered, Scale: c.scale,
+		At: transcript.Millis(env.now), Checkpoint: transcript.ItemID(env.newID()), Window: env.auto.limits.measured(), Covered: c.covered, Scale: c.scale,
 	})
 	updated := CompactionUpdated{Record: rec, Boundary: boundary, Prune: prune, Gate: s.gateAfter(env, rec)}
 	if v.Composed != nil && boundary != nil {
@@ -159,7 +159,7 @@ func (c endCompaction) decide(s *state, env env) (decision, error) {
 	}
 	if inside {
 		if boundary != nil && turn != nil {
-			ps = append(ps, goOn(env, turn.ID, updated.Reanchor)...)
+			ps = append(ps, s.goOn(env, turn.ID, updated.Reanchor)...)
 		}
 		d.payloads, d.effects = append(ps, s.sideNote(rec)...), append(d.effects, resumeContext{})
 		return d, nil
@@ -170,14 +170,13 @@ func (c endCompaction) decide(s *state, env env) (decision, error) {
 
 // goOn is what a model reads after a boundary in the middle of a turn: the facts, and
 // that it is to continue.
-func goOn(env env, turn transcript.TurnID, reanchor string) []Payload {
+func (s *state) goOn(env env, turn transcript.TurnID, reanchor string) []Payload {
 	var ps []Payload
 	if reanchor != "" {
 		note := transcript.Notice{Source: sourceReanchor, Text: reanchor}
 		ps = append(ps, ItemCompleted{Item: wholeItem(env, turn, note), Reanchor: true})
 	}
-	note := transcript.Notice{Source: sourceContinue, Text: continueText}
-	return append(ps, ItemCompleted{Item: wholeItem(env, turn, note)})
+	return append(ps, ItemCompleted{Item: wholeItem(env, turn, compaction.GoOn(s.context))})
 }
 
 // checked returns the verdict, or a failure if committing it would break the

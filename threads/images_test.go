@@ -2,6 +2,7 @@ package threads_test
 
 import (
 	"bytes"
+	"maps"
 	"strings"
 	"testing"
 
@@ -89,9 +90,7 @@ func TestBadImagesAreRefusedAndNothingIsStored(t *testing.T) {
 	for i := range threads.MaxImages + 1 {
 		more := shows(t, id, "", png(strings.Repeat("i", i), 200))
 		many.Input = append(many.Input, more.Input[1])
-		for hash, data := range more.Images {
-			many.Images[hash] = data
-		}
+		maps.Copy(many.Images, more.Images)
 	}
 	for name, c := range map[string]struct {
 		p    threads.StartTurnParams

@@ -65,7 +65,7 @@ func (c lighten) decide(s *state, env env) (decision, error) {
 	for _, k := range kept {
 		images += shown[k.ItemID]
 	}
-	r, prune := r.Lightened(s.context, kept, s.load(env.auto, 0).Used, env.window, transcript.Millis(env.now))
+	r, prune := r.Lightened(s.context, kept, s.load(env.auto, 0).Used, env.auto.limits.measured(), transcript.Millis(env.now))
 	reason := c.reason(images, freed)
 	r.Reason = &reason
 	return decision{

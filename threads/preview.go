@@ -134,7 +134,7 @@ func (s *Service) closeAside(sess *session) {
 func (p *Preview) native(run *compactionRun, can compaction.Ability) {
 	p.Record, _, _ = run.record.Conclude(compaction.Verdict{
 		Outcome: compaction.Completed, Route: compaction.RouteNative, Native: &compaction.NativeDone{Info: compaction.NativeInfo{Form: can.Native}},
-	}, compaction.End{Window: run.auto.limits.window})
+	}, compaction.End{Window: run.auto.limits.measured()})
 	p.Record.Phase, p.Record.CompletedAt = compaction.PhaseRequested, nil
 }
 
@@ -144,7 +144,7 @@ func (p *Preview) local(run *compactionRun, v compaction.Verdict, ask *asked, s 
 	v.Skipped = slices.DeleteFunc(v.Skipped, func(s compaction.Skip) bool { return s.Code == codePreview })
 	var prune *transcript.Prune
 	p.Record, _, prune = run.record.Conclude(v, compaction.End{
-		Window: run.auto.limits.window, Scale: run.scale, Covered: run.covered, Checkpoint: "preview",
+		Window: run.auto.limits.measured(), Scale: run.scale, Covered: run.covered, Checkpoint: "preview",
 	})
 	p.Record.Phase, p.Record.CompletedAt = compaction.PhaseRequested, nil
 	if p.Record.Checkpoint != nil {

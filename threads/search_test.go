@@ -2,6 +2,7 @@ package threads_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -173,8 +174,8 @@ func (r *request) callsTool(t testing.TB, name, args string) {
 // result is the last tool result that a request carries.
 func (r *request) result(t testing.TB) transcript.ToolResult {
 	t.Helper()
-	for i := len(r.Entries) - 1; i >= 0; i-- {
-		if res, ok := r.Entries[i].Item.Body.(transcript.ToolResult); ok {
+	for _, e := range slices.Backward(r.Entries) {
+		if res, ok := e.Item.Body.(transcript.ToolResult); ok {
 			return res
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/plimsoll-dev/plimsoll/events"
 	"github.com/plimsoll-dev/plimsoll/threads/compaction"
@@ -224,7 +225,7 @@ func keptOf(t *transcript.Transcript, epoch int) ([]transcript.Kept, error) {
 // compactionNote reports whether an item is there only because of a compaction.
 func compactionNote(it transcript.Item) bool {
 	note, ok := it.Body.(transcript.Notice)
-	return ok && (note.Source == sourceReanchor || note.Source == sourceContinue)
+	return ok && (note.Source == sourceReanchor || note.Source == compaction.SourceContinue)
 }
 
 // refusedUndo says why a compaction cannot be undone, and which one can.
@@ -255,8 +256,8 @@ func (s *state) refusedUndo(rec compaction.Record) error {
 // undoable returns the newest compaction that can be undone; empty if there is none.
 func (s *state) undoable() transcript.CompactionID {
 	epoch := s.Transcript.Epoch()
-	for i := len(s.Transcript.Prunes) - 1; i >= 0; i-- {
-		if p := s.Transcript.Prunes[i]; p.Epoch == epoch {
+	for _, p := range slices.Backward(s.Transcript.Prunes) {
+		if p.Epoch == epoch {
 			return p.CompactionID
 		}
 	}
@@ -314,9 +315,8 @@ func (s *state) undo(p CompactionUndone) {
 	if n, ok := s.opened(p.Boundary.Undoes); ok {
 		note = s.owed(n - 1)
 	}
-	bs := s.Transcript.Boundaries
-	s.Transcript.Boundaries = append(bs[:len(bs):len(bs)], *p.Boundary)
-	s.Reanchor, s.Reanchors = note, append(s.Reanchors[:len(s.Reanchors):len(s.Reanchors)], note)
+	s.Transcript.Boundaries = append(slices.Clip(s.Transcript.Boundaries), *p.Boundary)
+	s.Reanchor, s.Reanchors = note, append(slices.Clip(s.Reanchors), note)
 	s.reindexContext()
 }
 

@@ -3,6 +3,7 @@ package threads_test
 import (
 	"bytes"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -57,7 +58,7 @@ func (b *bench) rows(id transcript.ThreadID, upTo int) string {
 	}
 	h := sha256.New()
 	for _, e := range evs {
-		fmt.Fprintf(h, "%d %s %s %s\n", e.Seq, e.Type, e.At, e.Data)
+		h.Write(fmt.Appendf(nil, "%d %s %s %s\n", e.Seq, e.Type, e.At, e.Data))
 	}
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
@@ -186,7 +187,7 @@ func TestUndoIsOneCommitAndTellsTheSize(t *testing.T) {
 // refusal is the data of a refused undo.
 func refusal(t *testing.T, err error) threads.UndoRefusal {
 	t.Helper()
-	f, ok := err.(*fault.Error)
+	f, ok := errors.AsType[*fault.Error](err)
 	if !ok || f.Code != fault.Refused {
 		t.Fatalf("the undo was not refused: %v", err)
 	}

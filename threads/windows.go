@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
+	"github.com/plimsoll-dev/plimsoll/threads/compaction"
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
 
@@ -37,6 +38,11 @@ func (s *Service) limits(provider, model string) limits {
 		l.window, l.source = w, sourceLearned
 	}
 	return l
+}
+
+// measured is the window as records show it.
+func (l limits) measured() compaction.Window {
+	return compaction.Window{Tokens: l.window, Source: l.source}
 }
 
 // window returns the context window of the model that a thread runs with.

@@ -202,12 +202,16 @@ func (a *actor) preHooks(run compactionRun) func(context.Context) (string, []str
 	if hooks == nil {
 		return nil
 	}
-	return func(ctx context.Context) (text string, warnings []string, err error) {
-		gerr := guard(func() error {
-			text, warnings, err = hooks.PreCompact(ctx, a.hookEvent(run.record, run.settings, run.request.Instructions))
+	return func(ctx context.Context) (text string, warnings []string, denied error) {
+		err := guard(func() error {
+			v, err := a.send(ctx, message{query: func(a *actor) any { return valueOf(a.state.compaction(run.record.CompactionID)) }})
+			if err != nil {
+				return err
+			}
+			text, warnings, denied = hooks.PreCompact(ctx, a.hookEvent(v.(compaction.Record), run.settings, run.request.Instructions))
 			return nil
 		})
-		return text, warnings, errors.Join(err, gerr)
+		return text, warnings, errors.Join(denied, err)
 	}
 }
 

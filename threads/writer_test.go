@@ -42,9 +42,11 @@ func (b *bench) ladenBy() transcript.ThreadID {
 
 // notes is an answer that a writer's verification can accept or mend.
 func notes() played {
-	return played{text: "## Goal\n- Keep port 4711 free.\n\n## Done\n- The piers were listed, line by line, with what each says.\n\n## Next\n- Go on with the next pier.\n" +
-		strings.Repeat("- The agent said something about pier 7 and kept port 4711 free.\n", 8),
-		usage: &adapters.Usage{InputTokens: 30_000, CachedInputTokens: 10_000, OutputTokens: 500}}
+	return played{
+		text: "## Goal\n- Keep port 4711 free.\n\n## Done\n- The piers were listed, line by line, with what each says.\n\n## Next\n- Go on with the next pier.\n" +
+			strings.Repeat("- The agent said something about pier 7 and kept port 4711 free.\n", 8),
+		usage: &adapters.Usage{InputTokens: 30_000, CachedInputTokens: 10_000, OutputTokens: 500},
+	}
 }
 
 // P124, P091: what a writer costs is in the record and in the totals, never in the

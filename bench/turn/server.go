@@ -71,7 +71,7 @@ func serveModel() error {
 	var asked bodies
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, `{"data":[{"id":%q},{"id":%q},{"id":%q}]}`, plainModel, args5, args10)
+		_, _ = fmt.Fprintf(w, `{"data":[{"id":%q},{"id":%q},{"id":%q}]}`, plainModel, args5, args10)
 	})
 	mux.HandleFunc("POST /v1/chat/completions", func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -113,7 +113,7 @@ func answer(w http.ResponseWriter, body []byte) {
 	out := bufio.NewWriter(w)
 	defer func() { _ = out.Flush() }()
 	send := func(s string) {
-		fmt.Fprintf(out, "data: %s\n\n", s)
+		_, _ = fmt.Fprintf(out, "data: %s\n\n", s)
 		_ = out.Flush()
 		if f, ok := w.(http.Flusher); ok {
 			f.Flush()
@@ -130,7 +130,7 @@ func answer(w http.ResponseWriter, body []byte) {
 	send(`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":"write","arguments":"{\"text\":\""}}]}}]}`)
 	piece := strings.Repeat("abcdefgh", 128)
 	for range size / len(piece) {
-		fmt.Fprintf(out, `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":%q}}]}}]}`+"\n\n", piece)
+		_, _ = fmt.Fprintf(out, `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":%q}}]}}]}`+"\n\n", piece)
 	}
 	send(`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"\"}"}}]}}]}`)
 	finish(send, "tool_calls", len(body)/4)

@@ -10,9 +10,9 @@ import (
 type End struct {
 	At         int64             // unix ms
 	Checkpoint transcript.ItemID // for the checkpoint's item
-	Window     int               // context window in tokens; 0 if unknown
-	Scale      Scale             // of the sizes in the record
-	Covered    int               // items of the transcript that the compaction accounts for
+	Window     Window
+	Scale      Scale // of the sizes in the record
+	Covered    int   // items of the transcript that the compaction accounts for
 }
 
 // NewRecord returns a record that says nothing yet: every list is there and
@@ -79,12 +79,12 @@ func (r *Record) measured(c *Composed, end End) {
 }
 
 // Measured is a size counted by transcript.Ruler.
-func Measured(tokens, window int) *Measure { return Scale(1).Measured(tokens, window) }
+func Measured(tokens int, w Window) *Measure { return Scale(1).Measured(tokens, w) }
 
 // Measured is a size in tokens of the scale: counted by the ruler if it is 1, else
 // estimated.
-func (s Scale) Measured(tokens, window int) *Measure {
-	m := &Measure{Tokens: tokens, Window: optional(window), Source: s.Ruler()}
+func (s Scale) Measured(tokens int, w Window) *Measure {
+	m := &Measure{Tokens: tokens, Window: optional(w.Tokens), Source: s.Ruler(), WindowSource: optional(w.Source)}
 	if m.Source != transcript.Ruler {
 		m.Source = SourceEstimate
 	}

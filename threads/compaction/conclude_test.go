@@ -17,7 +17,7 @@ func concluded(t *testing.T, in Input, s Scale) (Record, *Composed, *transcript.
 	r.CompactionID, r.Epoch = "k", 3
 	r.Writer = optional(WriterExtractive)
 	rec, b, p := r.Conclude(Verdict{Outcome: c.Outcome, Code: c.Code, Route: RouteLocal, Writer: WriterExtractive, Composed: c},
-		End{At: 7, Checkpoint: "cp", Window: 200_000, Scale: s, Covered: len(in.Entries)})
+		End{At: 7, Checkpoint: "cp", Window: Window{200_000, "server"}, Scale: s, Covered: len(in.Entries)})
 	return rec, c, b, p
 }
 
@@ -58,6 +58,9 @@ func TestARecordIsInOneRuler(t *testing.T) {
 		want := func(units int) int { return c.scale.Tokens(units) }
 		if rec.Ruler != c.ruler || rec.Before.Source != c.source || rec.After.Source != c.source {
 			t.Errorf("scale %v: ruler %s, sources %s and %s", c.scale, rec.Ruler, rec.Before.Source, rec.After.Source)
+		}
+		if *rec.After.Window != 200_000 || *rec.After.WindowSource != "server" || rec.Before.WindowSource == nil {
+			t.Errorf("the windows are %+v and %+v", rec.Before, rec.After)
 		}
 		if *rec.Target != want(composed.Target) || rec.Before.Tokens != want(composed.Before) || rec.After.Tokens != want(composed.After) || rec.Checkpoint.Tokens != want(transcript.Tokens(composed.Checkpoint)) {
 			t.Errorf("scale %v: target %d, %d to %d, checkpoint %d", c.scale, *rec.Target, rec.Before.Tokens, rec.After.Tokens, rec.Checkpoint.Tokens)

@@ -1,6 +1,7 @@
 package compaction
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
@@ -44,8 +45,8 @@ func StripImages(entries []transcript.Entry, open map[transcript.ItemID]bool, ex
 
 // lastRequest is the index of the last message of the user, −1 if there is none.
 func lastRequest(entries []transcript.Entry) int {
-	for i := len(entries) - 1; i >= 0; i-- {
-		if m, ok := entries[i].Item.Body.(transcript.UserMessage); ok && !isInterruption(transcript.PartsText(m.Content)) {
+	for i, e := range slices.Backward(entries) {
+		if m, ok := e.Item.Body.(transcript.UserMessage); ok && !isInterruption(transcript.PartsText(m.Content)) {
 			return i
 		}
 	}
@@ -111,7 +112,7 @@ func imageMark(mediaType string) string {
 // Lightened is the record of a prune by StripImages, from its beginning to its end: it
 // has no phases of its own, because nothing is written and nobody is asked. The sizes
 // are estimates in tokens.
-func (r Record) Lightened(entries []transcript.Entry, kept []transcript.Kept, before, window int, at int64) (Record, transcript.Prune) {
+func (r Record) Lightened(entries []transcript.Entry, kept []transcript.Kept, before int, w Window, at int64) (Record, transcript.Prune) {
 	r.Phase, r.Outcome, r.Route = PhaseTerminal, new(Completed), new(RouteLocal)
 	r.StartedAt, r.CompletedAt = &at, &at
 	r.RetainedTurnIDs, r.Items = append([]transcript.TurnID{}, turnsOf(entries)...), &ItemCounts{}
@@ -130,7 +131,7 @@ func (r Record) Lightened(entries []transcript.Entry, kept []transcript.Kept, be
 		}
 	}
 	r.Ruler = RulerMeter
-	r.Before = &Measure{Tokens: before, Window: optional(window), Source: SourceEstimate}
-	r.After = &Measure{Tokens: max(after, 0), Window: optional(window), Source: SourceEstimate}
+	r.Before = &Measure{Tokens: before, Window: optional(w.Tokens), WindowSource: optional(w.Source), Source: SourceEstimate}
+	r.After = &Measure{Tokens: max(after, 0), Window: optional(w.Tokens), WindowSource: optional(w.Source), Source: SourceEstimate}
 	return r, transcript.Prune{Epoch: r.Epoch, CompactionID: r.CompactionID, Kept: kept}
 }

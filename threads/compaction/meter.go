@@ -136,6 +136,15 @@ func (s Scale) Ruler() string {
 	return RulerMeter
 }
 
+// slack is what a number of tokens needs beside Tokens(units) to be worth as many
+// units again.
+func (s Scale) slack() int {
+	if s == 0 || s == 1 {
+		return 0
+	}
+	return int(s) + 1
+}
+
 // Units converts tokens.
 func (s Scale) Units(tokens int) int {
 	if s == 0 || s == 1 {

@@ -148,11 +148,19 @@ func TestScalesAreOneWhereRulersOnlyDiffer(t *testing.T) {
 		counted       bool
 		want          Scale
 	}{
-		{1_000, 1_000, true, 1}, {1_040, 1_000, true, 1}, {960, 1_000, true, 1},
-		{1_500, 1_000, true, 1.5}, {800, 1_000, true, 0.8},
-		{1_200, 1_000, false, 1}, {500, 1_000, false, 1}, {3_600, 1_000, false, 3.6},
-		{0, 1_000, true, 1}, {1_000, 0, true, 1}, {-5, 10, true, 1},
-		{1, 1_000_000, true, ratioMin}, {1_000_000, 1, true, 2 * ratioMax},
+		{1_000, 1_000, true, 1},
+		{1_040, 1_000, true, 1},
+		{960, 1_000, true, 1},
+		{1_500, 1_000, true, 1.5},
+		{800, 1_000, true, 0.8},
+		{1_200, 1_000, false, 1},
+		{500, 1_000, false, 1},
+		{3_600, 1_000, false, 3.6},
+		{0, 1_000, true, 1},
+		{1_000, 0, true, 1},
+		{-5, 10, true, 1},
+		{1, 1_000_000, true, ratioMin},
+		{1_000_000, 1, true, 2 * ratioMax},
 	} {
 		if got := NewScale(c.tokens, c.units, c.counted); got != c.want {
 			t.Errorf("NewScale(%d, %d, %t) = %v, want %v", c.tokens, c.units, c.counted, got, c.want)

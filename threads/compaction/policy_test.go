@@ -135,10 +135,17 @@ func TestTheBudgetOfATask(t *testing.T) {
 		b              Budget
 		pressing, over bool
 	}{
-		{Budget{}, false, false}, {Budget{Used: 900_000}, false, false}, // no limit
-		{Budget{0, 1}, false, false}, {Budget{1, 1}, true, true},
-		{Budget{84, 100}, false, false}, {Budget{85, 100}, true, false}, {Budget{99, 100}, true, false}, {Budget{100, 100}, true, true}, {Budget{250, 100}, true, true},
-		{Budget{849_999, 1_000_000}, false, false}, {Budget{850_000, 1_000_000}, true, false},
+		{Budget{}, false, false},
+		{Budget{Used: 900_000}, false, false}, // no limit
+		{Budget{0, 1}, false, false},
+		{Budget{1, 1}, true, true},
+		{Budget{84, 100}, false, false},
+		{Budget{85, 100}, true, false},
+		{Budget{99, 100}, true, false},
+		{Budget{100, 100}, true, true},
+		{Budget{250, 100}, true, true},
+		{Budget{849_999, 1_000_000}, false, false},
+		{Budget{850_000, 1_000_000}, true, false},
 	} {
 		if c.b.Pressing() != c.pressing || c.b.Exhausted() != c.over {
 			t.Errorf("%+v: pressing %t, exhausted %t", c.b, c.b.Pressing(), c.b.Exhausted())

@@ -31,15 +31,6 @@ func pressed(t *testing.T, in Input) *Composed {
 	return c
 }
 
-func summarised(c *Composed, entries []transcript.Entry, at ...int) bool {
-	for _, i := range at {
-		if !slices.Contains(c.Summarized, entries[i].Item.ID) {
-			return false
-		}
-	}
-	return true
-}
-
 func TestPressureKeepsTheEndsAndSummarisesBetween(t *testing.T) {
 	for name, c := range map[string]struct {
 		words      string

@@ -112,6 +112,15 @@ type Measure struct {
 	Tokens int    `json:"tokens"`
 	Window *int   `json:"window"`
 	Source string `json:"source"`
+	// WindowSource says who told Window: config, server, builtin or learned.
+	WindowSource *string `json:"windowSource"`
+}
+
+// A Window is the size of a model's context window in tokens, 0 if unknown, and who
+// told it.
+type Window struct {
+	Tokens int
+	Source string
 }
 
 // Split marks the turn through which the boundary goes.

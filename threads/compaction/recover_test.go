@@ -225,9 +225,11 @@ func TestPruneRecoveryAndPressureAreLinear(t *testing.T) {
 func BenchmarkPrune80k(b *testing.B) {
 	benchmarkSmaller(b, func(in *Input) { in.PruneTo = in.Size() * 7 / 10 })
 }
+
 func BenchmarkRecover80k(b *testing.B) {
 	benchmarkSmaller(b, func(in *Input) { in.Recover, in.Window = true, 30_000 })
 }
+
 func BenchmarkPressure80k(b *testing.B) {
 	in := Input{Entries: sessionOf(400, 1_200)}
 	for b.Loop() {
