@@ -393,6 +393,9 @@ func TestEveryAnswerOfAClientIsUnderstood(t *testing.T) {
 			continue
 		}
 		got, err := r.answer(c.method)
+		if items := r.ContentItems; items != nil {
+			got.Output, got.Images = toolOutput(t.Context(), nil, *items)
+		}
 		if err != nil || mustEncode(t, got) != mustEncode(t, c.want) {
 			t.Errorf("%s: understood as %s, %v; want %s", c.result, mustEncode(t, got), err, mustEncode(t, c.want))
 		}
