@@ -304,7 +304,8 @@ type Request struct {
 	MaxOutput int
 	Effort    string // reasoning effort, in the provider's words; may be empty
 	// Writer marks the request of a checkpoint writer: no tools, and the text that
-	// marks the writer's prompt (transcript.WriterMark) belongs into it.
+	// marks the writer's prompt (transcript.WriterMark) belongs into it. It is never
+	// sent twice as it is: who asks decides what to try after a failure.
 	Writer bool
 	// Blob returns the bytes of an image by its hash. Nil: images are told as text.
 	Blob func(hash string) ([]byte, error)

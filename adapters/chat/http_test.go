@@ -15,6 +15,7 @@ import (
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
 	"github.com/plimsoll-dev/plimsoll/adapters/adaptertest/upstream"
+	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
 
 // on returns the model on a server in memory.
@@ -104,6 +105,28 @@ func TestWhatPassesIsTriedAgain(t *testing.T) {
 				}
 				if waited := time.Since(start); waited > c.most {
 					t.Errorf("waited %v, want at most %v", waited, c.most)
+				}
+			})
+		})
+	}
+}
+
+// The writer of a checkpoint has its own ways to try again, none of them with the
+// same request.
+func TestAWritersRequestIsMadeOnce(t *testing.T) {
+	for name, first := range map[string]string{
+		"a rate limit": "status 429\nheader Retry-After: 7", "a server's error": "status 500", "an empty stream": "eof",
+		"an error event": `event error {"error":{"message":"model is overloaded","type":"overloaded_error"}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, "usage none\n-- first --\nwriter\n"+first+"\n-- second --\nwriter\nsay never\n", func(t *testing.T, s *upstream.Server) {
+				req := hello()
+				req.Writer, req.Base.System = true, transcript.WriterMark
+				if _, err := answers(on(t, s, Options{Profile: Generic}), req); classOf(err) == "" {
+					t.Errorf("got %v, want the provider's error", err)
+				}
+				if n := len(s.Asked()); n != 1 {
+					t.Errorf("%d requests, want 1", n)
 				}
 			})
 		})

@@ -137,7 +137,7 @@ func (r *run) another(pl plan, err error) (next plan, why string, again bool) {
 		pl.max = room
 		return pl, fmt.Sprintf("the answer was bounded to more than the window has room for: tried again with %d tokens", room), true
 	}
-	if e.Status == 0 && e.Temporary() && e.Class != adapters.ClassUnreachable && r.silent < maxSilent {
+	if e.Status == 0 && e.Temporary() && e.Class != adapters.ClassUnreachable && r.silent < maxSilent && !r.req.Writer {
 		r.silent++
 		return pl, "the server began an answer and failed: " + e.Message, true
 	}
@@ -170,8 +170,12 @@ func (r *run) request(pl plan) (httpx.Request, error) {
 	}
 	h := r.header()
 	h.Set("Accept", "text/event-stream, application/x-ndjson, application/json")
+	attempts := 0 // as configured
+	if r.req.Writer {
+		attempts = 1
+	}
 	return httpx.Request{
-		Method: http.MethodPost, URL: url, Header: h, Body: body, Repeat: repeatable,
+		Method: http.MethodPost, URL: url, Header: h, Body: body, Attempts: attempts, Repeat: repeatable,
 		Retried: func(t httpx.Retry) {
 			r.give(adapters.Retried{Message: fmt.Sprintf("%s; attempt %d of %d in %v", t.Reason, t.Attempt+1, t.Attempts, t.Wait.Round(time.Millisecond))})
 		},
