@@ -122,7 +122,9 @@ func told(chunks []adapters.Chunk, err error) []string {
 			text.WriteString(c.Text)
 		default:
 			flush("")
-			lines = append(lines, describe(c))
+			if line := describe(c); line != uncounted {
+				lines = append(lines, line)
+			}
 		}
 	}
 	flush("")
@@ -137,6 +139,9 @@ func told(chunks []adapters.Chunk, err error) []string {
 	}
 	return lines
 }
+
+// uncounted is the report of a request that nobody counted.
+const uncounted = "usage 0 out 0"
 
 func describe(c adapters.Chunk) string {
 	switch c := c.(type) {

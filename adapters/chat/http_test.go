@@ -170,6 +170,28 @@ func TestWhatStaysIsNotTriedAgain(t *testing.T) {
 	}
 }
 
+// A request that the server counts nothing of is reported with zeros, once, so that
+// its size is estimated; a broken one is not reported.
+func TestARequestThatNobodyCountedIsReportedAsZeros(t *testing.T) {
+	for script, want := range map[string]int{"usage none\nsay Hi.": 1, "usage 5 2\nsay Hi.": 0, "usage none\nsay Hi\ncut": 0} {
+		inBubble(t, "-- a --\n"+script+"\n", func(t *testing.T, s *upstream.Server) {
+			zeros, last := 0, adapters.Chunk(nil)
+			for c, err := range on(t, s, Options{Profile: Generic}).Stream(t.Context(), hello()) {
+				if err != nil {
+					break
+				}
+				if c == (adapters.UsageChunk{}) {
+					zeros++
+				}
+				last = c
+			}
+			if _, done := last.(adapters.Done); zeros != want || done == strings.Contains(script, "cut") {
+				t.Errorf("%q: %d reports of zeros, want %d; the last chunk is %T", script, zeros, want, last)
+			}
+		})
+	}
+}
+
 func TestAttemptsHaveABound(t *testing.T) {
 	inBubble(t, "usage none\n-- never --\nrepeat\nstatus 503\n", func(t *testing.T, s *upstream.Server) {
 		lines, err := answers(on(t, s, Options{Timeouts: Timeouts{Attempts: 3}}), hello())

@@ -260,6 +260,9 @@ func (r *run) end(pl plan, d *decoder, err error) error {
 		r.outgrow(pl.model, d.tally.now.InputTokens)
 	}
 	for _, c := range last {
+		if _, ok := c.(adapters.Done); ok && !d.tally.told { // zeros tell that nobody counted: then the size is estimated
+			r.give(adapters.UsageChunk{})
+		}
 		r.give(c)
 	}
 	return err

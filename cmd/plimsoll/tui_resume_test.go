@@ -114,7 +114,8 @@ func TestTerminalOutlivesACrashOfTheServer(t *testing.T) {
 	d.expects("■ Conversation interrupted")
 	d.serve()
 	tm.lacks("Reconnecting to server…")
-	tm.shows("› explain it slowly", "• The water rises slowly at first", "■ Conversation interrupted")
+	// What was said in the last quarter of a second, and while the disk was slow, may be lost.
+	tm.shows("› explain it slowly", "• The water rises slowly", "■ Conversation interrupted")
 	tm.says("when is high water?")
 	tm.shows("• High water is at 07:30.")
 	tm.finishes(1)
