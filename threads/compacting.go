@@ -106,7 +106,7 @@ func (r *compactionRun) measure(ctx context.Context, sess *session) {
 	tokens, counted := r.load.Used, r.counted
 	if r.overflow != nil {
 		tokens, counted = r.overflow.tokens(r.load), true
-	} else if c, ok := counterOf(sess); ok && r.auto.stateless {
+	} else if c, ok := counterOf(sess); ok {
 		ctx, cancel := context.WithTimeout(ctx, countTimeout)
 		defer cancel()
 		if n, known, err := c.Count(ctx, r.context); err == nil && known {
@@ -178,7 +178,7 @@ func (a *actor) runCompaction(ctx context.Context, id transcript.CompactionID, s
 		done.verdict = compaction.Verdict{Outcome: compaction.Interrupted, Reason: context.Cause(ctx).Error()}
 	default:
 		a.svc.log.Error("compaction failed", "thread", a.id, "compaction", id, "err", err)
-		done.verdict = compaction.Verdict{Outcome: compaction.Failed, Code: string(fault.CodeOf(err)), Reason: fault.MessageOf(err)}
+		done.verdict = compaction.Verdict{Outcome: compaction.Failed, Code: string(fault.CodeOf(err)), Reason: messageOf(err)}
 	}
 	done.verdict = cancelledBy(ctx, done.verdict)
 	failpoint.Hit("compaction/verdict")
@@ -237,7 +237,7 @@ func (a *actor) job(run *compactionRun, sess *session, can compaction.Ability, w
 // compaction does not need it.
 func unreachable(err error) compaction.Ability {
 	return compaction.Ability{Refusal: &compaction.Refusal{
-		Code: "sessionUnavailable", Reason: "the provider's session could not be opened: " + fault.MessageOf(err), Remedy: adapters.UseLocal,
+		Code: "sessionUnavailable", Reason: "the provider's session could not be opened: " + messageOf(err), Remedy: adapters.UseLocal,
 	}}
 }
 

@@ -106,6 +106,15 @@ func guard(f func() error) (err error) {
 	return f()
 }
 
+// messageOf is what clients are told about a failure: the domain's own words, or the
+// provider's, which are made to be shown.
+func messageOf(err error) string {
+	if e, ok := errors.AsType[*adapters.Error](err); ok {
+		return e.Message
+	}
+	return fault.MessageOf(err)
+}
+
 // turnError is how a failure of a session reaches clients.
 func turnError(err error) *transcript.TurnError {
 	if b, ok := errors.AsType[errBudget](err); ok {

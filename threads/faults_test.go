@@ -630,3 +630,19 @@ func TestExportWithAnyLineMissingIsRefusedOrAtRest(t *testing.T) {
 		t.Error("every edit was refused")
 	}
 }
+
+// down is a provider that says why it does not list its models.
+type down struct{ adapters.Adapter }
+
+func (down) Models(context.Context) ([]adapters.ModelInfo, error) {
+	return nil, fmt.Errorf("list models: %w", &adapters.Error{Class: adapters.ClassUnreachable, Message: "the server did not answer: connection refused"})
+}
+
+func TestAProviderThatIsDownSaysWhy(t *testing.T) {
+	b := newBench(t, func(c *threads.Config) {
+		c.Providers = append(c.Providers, threads.Provider{Name: "down", Kind: "puppet", Adapter: down{c.Providers[0].Adapter}})
+	})
+	if infos := b.svc.Providers(t.Context()); infos[1].Error != "the server did not answer: connection refused" {
+		t.Errorf("it says %q", infos[1].Error)
+	}
+}

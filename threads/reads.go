@@ -192,7 +192,7 @@ func (s *Service) Providers(context.Context) []ProviderInfo {
 		infos[i] = ProviderInfo{Name: p.Name, Kind: p.Kind, Default: i == 0, Models: append([]adapters.ModelInfo{}, s.modelsOf(p.Name)...)}
 		s.mu.Lock()
 		if m := s.catalog[p.Name]; m.err != nil {
-			infos[i].Error = fault.MessageOf(m.err)
+			infos[i].Error = messageOf(m.err)
 		}
 		s.mu.Unlock()
 	}

@@ -277,7 +277,7 @@ func refuseUndo(r UndoRefusal, format string, args ...any) error {
 // no provider has counted anything yet.
 func (s *state) measured(env env, entries []transcript.Entry) UsageUpdated {
 	units := env.base
-	estimate := env.base
+	estimate := env.auto.bare
 	for _, e := range entries {
 		units += transcript.Tokens(e.Item.Body)
 		estimate += transcript.Estimate(e.Item.Body)
