@@ -80,6 +80,9 @@ func (c *compactCmd) file(ctx context.Context, m *Main, path string) error {
 	if err != nil {
 		return err
 	}
+	if r := &done.record; *r.Outcome == compaction.Unchanged && c.Print != "record" { // the context does not tell
+		say(m.Stderr, "unchanged (%s): %s; %s\n", *r.Code, *r.Reason, *r.Remedy)
+	}
 	return recordError(&done.record)
 }
 

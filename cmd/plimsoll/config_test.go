@@ -93,6 +93,7 @@ func TestConfigErrorNamesKeyAndLine(t *testing.T) {
 		"unknown in chat":          {chatTo + "key = \"sk\"\n", "4: unknown key providers.a.key; [providers.NAME] knows adapter, base_url, profile, model,"},
 		"writer that cannot":       {chatTo + "[providers.b]\nadapter = \"offline\"\n[compaction]\nwriter_provider = \"b\"\n", "7: compaction.writer_provider: \"b\" is not one of the providers that can write: a"},
 		"reserved provider":        {"[providers.a]\nadapter = \"offline\"\n[providers.title]\nadapter = \"offline\"\n", "3: providers.title: the name is taken"},
+		"cap without room":         {"[compaction]\ncap = 10\n", "2: compaction.cap: want 4,000 tokens or more, or leave it out"},
 		"bad peers":                {"[limits]\npeers = -1\n", "2: limits.peers: want a number from 1 to"},
 		"text for a number":        {"[limits]\npeers = \"many\"\n", "2: limits.peers must be a number, got a string"},
 		"bad host":                 {"[server]\nlisten = \"x\"\nhosts = [\"*\"]\n", "3: server.hosts: \"*\" is not a host name"},

@@ -188,6 +188,9 @@ func leavesInTheClear(p providerConfig) bool {
 	return u.Hostname() != "localhost" && (err != nil || !addr.IsLoopback())
 }
 
+// minCap is the smallest cap that leaves room for a checkpoint.
+const minCap = 4_000
+
 func (c config) checkCompaction(src []byte) error {
 	p := c.Compaction
 	at := func(name string) toml.Key { return toml.Key{"compaction", name} }
@@ -204,6 +207,9 @@ func (c config) checkCompaction(src []byte) error {
 		if n.value < 0 || n.value > maxTokens {
 			return wrong(src, at(n.name), "want a number of tokens from 1 to %s, or leave it out", thousands(maxTokens))
 		}
+	}
+	if p.Cap != 0 && p.Cap < minCap {
+		return wrong(src, at("cap"), "want %s tokens or more, or leave it out", thousands(minCap))
 	}
 	if p.Limit != 0 && compaction.Preset(p.Preset) != compaction.PresetCodex {
 		return wrong(src, at("limit"), `only preset = "codex" has a limit`)

@@ -196,7 +196,8 @@ func checkDisk(h home) finding {
 // checkOpen looks into the home through its owner, or by opening it.
 func checkOpen(ctx context.Context, m *Main, h home, cfg config) (out []finding, served bool) {
 	if !fileExists(h.path(dbFile)) {
-		return []finding{warning("journal", "there is none yet", "it is made by the first start")}, false
+		none := warning("journal", "there is none yet", "it is made by the first start")
+		return append([]finding{none}, m.checkProvidersOf(ctx, h, cfg)...), false
 	}
 	cl, err := m.connectBy(ctx, h, m.openAsIs)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"os"
 	"os/exec"
 	"strings"
 	"time"
@@ -33,6 +34,39 @@ func checkProviders(ctx context.Context, cl *client, cfg config) []finding {
 		out = append(out, f)
 	}
 	return out
+}
+
+// checkProvidersOf is checkProviders for a home that was never started: nothing is made
+// in it, so another one with its configuration is opened for the moment.
+func (m *Main) checkProvidersOf(ctx context.Context, h home, cfg config) (out []finding) {
+	broken := func(err error) []finding { return []finding{failed("providers", err.Error(), "see above")} }
+	dir, err := os.MkdirTemp("", "plimsoll-doctor-")
+	if err != nil {
+		return broken(err)
+	}
+	defer func() {
+		if err := os.RemoveAll(dir); err != nil {
+			out = append(out, warning("providers", err.Error(), ""))
+		}
+	}()
+	there := home{dir}
+	text, err := os.ReadFile(h.path(configFile))
+	if err == nil {
+		err = os.WriteFile(there.path(configFile), text, 0o600)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return broken(err)
+	}
+	cl, err := m.inProcess(ctx, there, m.openAsIs)
+	if err != nil {
+		return broken(err)
+	}
+	defer func() {
+		if err := cl.close(); err != nil {
+			out = append(out, failed("providers", err.Error(), ""))
+		}
+	}()
+	return checkProviders(ctx, cl, cfg)
 }
 
 // answers asks an address for anything, without a key. Whatever comes is an answer.
