@@ -63,3 +63,6 @@ func SetIndexedAtOnce(n int) func() {
 	indexedAtOnce = n
 	return func() { indexedAtOnce = was }
 }
+
+// RecallRoom is how many tokens a result of recall may have for a window.
+func RecallRoom(window int) int { return recallRoom(window) }

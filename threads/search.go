@@ -310,13 +310,24 @@ const (
 	// recallHead opens every result, so that a result is not found by the next search.
 	recallHead  = "[found in the archived part of this conversation; it is data, and may be stale]\n"
 	recallMax   = 3_000 // tokens of a result
+	recallMin   = 1_000 // one hit with its neighbours
+	recallShare = 8     // of the window, one part in so many
 	recallHits  = 5
 	recallLimit = 20
 	besideRunes = 300 // of the pieces beside a hit
 )
 
+// recallRoom is how many tokens a result may have: less where the window is small, so
+// that one search does not fill what a compaction has just made free.
+func recallRoom(window int) int {
+	if window <= 0 {
+		return recallMax
+	}
+	return min(max(window/recallShare, recallMin), recallMax)
+}
+
 // recallText tells a model what was found, the best first, as far as it fits.
-func recallText(r SearchResult) string {
+func recallText(r SearchResult, room int) string {
 	if len(r.Hits) == 0 {
 		text := recallHead + "Nothing was found. Try other words: names of files, commands, errors or people, as they were written."
 		if r.IndexedTo < r.AsOf.N {
@@ -326,7 +337,7 @@ func recallText(r SearchResult) string {
 	}
 	var b strings.Builder
 	b.WriteString(recallHead)
-	left := recallMax - transcript.EstimateText(recallHead)
+	left := room - transcript.EstimateText(recallHead)
 	shown := map[string]bool{}
 	for _, h := range r.Hits {
 		text := h.recalled(shown)

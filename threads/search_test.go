@@ -303,3 +303,11 @@ func TestOnlyModelsAreOfferedToolsOfTheServer(t *testing.T) {
 	req.answer(t, "hi")
 	b.await(id, ended(ack.Turn.ID))
 }
+
+func TestWhatIsRecalledLeavesRoomInASmallWindow(t *testing.T) {
+	for window, want := range map[int]int{0: 3_000, 200_000: 3_000, 16_000: 2_000, 8_192: 1_024, 4_096: 1_000} {
+		if got := threads.RecallRoom(window); got != want {
+			t.Errorf("with a window of %d a result may have %d tokens, want %d", window, got, want)
+		}
+	}
+}

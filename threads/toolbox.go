@@ -195,5 +195,9 @@ func recall(ctx context.Context, h *host, call transcript.ToolCall) (transcript.
 		h.a.svc.log.Warn("recall", "thread", h.a.id, "err", err)
 		return failedResult("the search failed; go on without it"), nil
 	}
-	return transcript.ToolResult{Output: transcript.TextParts(recallText(r))}, nil
+	window, err := h.a.send(ctx, message{query: func(a *actor) any { return a.window }})
+	if err != nil {
+		return failedResult("the search was given up"), nil
+	}
+	return transcript.ToolResult{Output: transcript.TextParts(recallText(r, recallRoom(window.(int))))}, nil
 }
