@@ -129,6 +129,7 @@ func (r *compactionRun) measure(ctx context.Context, sess *session) {
 		r.input.Image = r.scale.Units(transcript.ImageTokens)
 		r.shown = images * r.input.Image
 	}
+	r.input.Scale = r.scale
 	r.input.Window, r.input.Budget = r.scale.Units(r.load.Window), r.scale.Units(r.request.Budget)
 }
 
@@ -221,7 +222,7 @@ func (a *actor) job(run *compactionRun, sess *session, can compaction.Ability, w
 	id := run.record.CompactionID
 	return compaction.Job{
 		Trigger: run.record.Trigger, Route: run.request.Route, Writer: want, Input: run.input, Ability: can,
-		Auto: run.policy(), Scale: run.scale, Models: models, NoModel: none, Wait: pause, Instructions: run.request.Instructions, PreHooks: a.preHooks(*run),
+		Auto: run.policy(), Models: models, NoModel: none, Wait: pause, Instructions: run.request.Instructions, PreHooks: a.preHooks(*run),
 		Enter: func(ctx context.Context, p compaction.Phase, r compaction.Route) error {
 			_, err := a.send(ctx, message{cmd: enterPhase{id, p, r, run.scale, run.shown}})
 			return err

@@ -350,8 +350,8 @@ func (k *checker) form() error {
 	if !strings.HasPrefix(t, opening(k.c.Checkpoint.Version)) || !strings.HasSuffix(t, k.in.Facts.closing()) {
 		return fmt.Errorf("the checkpoint %s has no frame", k.c.Checkpoint.Version)
 	}
-	if n := transcript.Tokens(k.c.Checkpoint); n > checkpointMax {
-		return fmt.Errorf("the checkpoint has %d tokens, more than %d", n, checkpointMax)
+	if n, most := transcript.Tokens(k.c.Checkpoint), k.in.Scale.Units(checkpointMax); n > most {
+		return fmt.Errorf("the checkpoint has %d tokens, more than %d", n, most)
 	}
 	return nil
 }

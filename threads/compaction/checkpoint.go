@@ -48,7 +48,7 @@ func provenance(l *ledger) string {
 // checkpointLimit is how many tokens the checkpoint may have: a share of what the
 // items that must be retained leave of the room.
 func (p *planner) checkpointLimit() int {
-	limit := min(checkpointMax, (p.room-p.must)/2)
+	limit := min(p.in.Scale.Units(checkpointMax), (p.room-p.must)/2)
 	if p.in.Window > 0 {
 		limit = min(limit, p.in.Window/10)
 	}

@@ -16,6 +16,9 @@ type Input struct {
 	Base    int    // tokens no compaction can shrink
 	Window  int    // context window in tokens; 0 if unknown
 	Budget  int    // bound of the whole resulting context; 0: the Target formula
+	// Scale is tokens per unit. Base, Window, Budget and all sizes of a plan are units;
+	// the bounds that this package knows by itself are tokens.
+	Scale Scale
 	Writer  Writer // extractive or fixed
 	Facts   Facts  // for the re-anchor and the last line of the checkpoint
 	notes   string // what the model wrote, if it is the writer

@@ -109,7 +109,7 @@ func newPlanner(in Input) (*planner, error) {
 	}
 	p.target = in.Budget
 	if p.target <= 0 {
-		p.target = Target(in.Base, in.Window)
+		p.target = in.Scale.Units(Target(in.Scale.Tokens(in.Base), in.Scale.Tokens(in.Window)))
 	}
 	p.asked = p.target - in.Base
 	p.room = p.asked

@@ -53,7 +53,7 @@ func (p *planner) prunings(goal, enough int) (list []pruning, saved int) {
 			list = append(list, pruning{i, s})
 		}
 	}
-	if saved < pruneYield && p.before-saved > enough {
+	if saved < p.in.Scale.Units(pruneYield) && p.before-saved > enough {
 		return nil, 0
 	}
 	return list, saved

@@ -27,10 +27,10 @@ func (p *planner) reserve() bool {
 		}
 	}
 	p.must = p.mustTokens()
-	if p.in.Budget <= 0 && p.must+targetMin > p.room {
-		room := p.must + targetMin
-		if w := p.in.Window; w > 0 {
-			room = max(p.room, min(room, w*85/100-p.in.Base))
+	if least := p.least(); p.in.Budget <= 0 && p.must+least > p.room {
+		room := p.must + least
+		if w := p.in.Window; w > 0 { // not up to the line: the next step would cross it again
+			room = max(p.room, min(room, int(rearmShare*float64(w))-p.in.Base))
 		}
 		if p.most > 0 {
 			room = min(room, p.most-p.in.Base)
@@ -43,6 +43,16 @@ func (p *planner) reserve() bool {
 	p.limit = p.checkpointLimit()
 	p.chooseVerbatim()
 	return true
+}
+
+// least is the room that what must survive leaves at the least, if it can: less where
+// the window is small.
+func (p *planner) least() int {
+	least := p.in.Scale.Units(targetMin)
+	if w := p.in.Window; w > 0 {
+		least = min(least, max(w-p.in.Base, 0)/4)
+	}
+	return least
 }
 
 // wholeLimit is the size up to which the last user request survives whole: a
@@ -110,7 +120,7 @@ func (p *planner) mustTokens() int {
 func (p *planner) chooseVerbatim() {
 	quotes := max(0, (p.quoteLimit()*4-600)*6/10) // code points
 	spare := max(0, p.room-p.must-p.limit-smallest-p.room/20)
-	left := min(verbatimMax, p.room/5, spare)
+	left := min(p.in.Scale.Units(verbatimMax), p.room/5, spare)
 	p.verbatim = map[transcript.ItemID]bool{}
 	for i := len(p.nodes) - 1; i >= 0; i-- {
 		n := &p.nodes[i]

@@ -35,9 +35,6 @@ type Job struct {
 	// Auto is set for an automatic compaction, which may end with a prune and must
 	// gain something.
 	Auto *Auto
-	// Scale turns the units of Input and Auto into tokens, which reasons and remedies
-	// are about.
-	Scale Scale
 	// Models are asked for a checkpoint in order; the first one whose text holds is
 	// the writer. NoModel says why there is none.
 	Models  []ModelWriter
@@ -227,7 +224,7 @@ func (r *runner) skip(link, code, reason string) {
 // unchanged ends the run and says why nothing was done, and what would help.
 func (r *runner) unchanged(ctx context.Context, in Input, c *Composed) {
 	r.v.Outcome, r.v.Code, r.v.Composed, r.v.Writer = Unchanged, c.Code, c, ""
-	before, target := r.job.Scale.Tokens(c.Before), r.job.Scale.Tokens(c.Target)
+	before, target := r.job.Input.Scale.Tokens(c.Before), r.job.Input.Scale.Tokens(c.Target)
 	switch c.Code {
 	case CodeNothingToCompact:
 		r.v.Reason = fmt.Sprintf("the context has %d tokens, which is within the target of %d", before, target)
@@ -239,13 +236,13 @@ func (r *runner) unchanged(ctx context.Context, in Input, c *Composed) {
 	case CodeNoGain:
 		r.v.Reason = fmt.Sprintf("a compacted context would be no smaller than the %d tokens that there are", before)
 		if r.job.Auto != nil {
-			r.v.Reason = fmt.Sprintf("a compacted context would not be smaller than the %d tokens that there are by %d", before, r.job.Scale.Tokens(r.job.Auto.MinGain))
+			r.v.Reason = fmt.Sprintf("a compacted context would not be smaller than the %d tokens that there are by %d", before, r.job.Input.Scale.Tokens(r.job.Auto.MinGain))
 		}
 		r.v.Remedy = "compact again when the thread is longer"
 	default:
 		r.v.Reason = fmt.Sprintf("what must survive, with a checkpoint, does not fit into the target of %d tokens", target)
 		if r.overhead() {
-			r.v.Reason = fmt.Sprintf("instructions and tools alone take %d tokens, and a compaction is due at %d", r.job.Scale.Tokens(in.Base), r.job.Scale.Tokens(r.job.Auto.Fire))
+			r.v.Reason = fmt.Sprintf("instructions and tools alone take %d tokens, and a compaction is due at %d", r.job.Input.Scale.Tokens(in.Base), r.job.Input.Scale.Tokens(r.job.Auto.Fire))
 		}
 		r.v.Remedy = r.overheadRemedy(ctx, in, c)
 		if r.interrupted(ctx) {
@@ -260,16 +257,16 @@ func (r *runner) overheadRemedy(ctx context.Context, in Input, c *Composed) stri
 		return r.smallerBase(in)
 	}
 	if n := smallestBudget(ctx, in, c); n > 0 {
-		return fmt.Sprintf("ask for a budget of %d tokens or more", r.job.Scale.Tokens(n)+r.job.Scale.slack())
+		return fmt.Sprintf("ask for a budget of %d tokens or more", r.job.Input.Scale.Tokens(n)+r.job.Input.Scale.slack())
 	}
 	if in.Base*2 > c.Before {
 		return r.smallerBase(in)
 	}
-	return fmt.Sprintf("start a new thread: no budget below the %d tokens that the context has works", r.job.Scale.Tokens(c.Before))
+	return fmt.Sprintf("start a new thread: no budget below the %d tokens that the context has works", r.job.Input.Scale.Tokens(c.Before))
 }
 
 func (r *runner) smallerBase(in Input) string {
-	return fmt.Sprintf("make the instructions and tools smaller, which alone take %d tokens, or start a new thread", r.job.Scale.Tokens(in.Base))
+	return fmt.Sprintf("make the instructions and tools smaller, which alone take %d tokens, or start a new thread", r.job.Input.Scale.Tokens(in.Base))
 }
 
 // smallestBudget finds, by bisection, the smallest budget over the target of c

@@ -13,8 +13,8 @@ import (
 func TestReasonsAndRemediesAreInTokens(t *testing.T) {
 	named := regexp.MustCompile(`budget of (\d+) tokens`)
 	for _, scale := range []Scale{1, 0.6, 3.3} {
-		in := Input{Entries: script("u a", 40, 4_000), Base: 3_000, Window: scale.Units(200_000), Budget: scale.Units(scale.Tokens(3_100))}
-		job := Job{Route: RouteLocal, Writer: WriterExtractive, Input: in, Scale: scale}
+		in := Input{Entries: script("u a", 40, 4_000), Base: 3_000, Window: scale.Units(200_000), Budget: scale.Units(scale.Tokens(3_100)), Scale: scale}
+		job := Job{Route: RouteLocal, Writer: WriterExtractive, Input: in}
 		v := Run(context.Background(), job)
 		if v.Outcome != Unchanged || v.Code != CodeOverheadExceedsBudget {
 			t.Fatalf("scale %v: %s %s (%s)", scale, v.Outcome, v.Code, v.Reason)
@@ -36,6 +36,27 @@ func TestReasonsAndRemediesAreInTokens(t *testing.T) {
 		}
 		if scale > 1 && tokens < 3_000*2 {
 			t.Errorf("scale %v: %d is no number of tokens", scale, tokens)
+		}
+	}
+}
+
+// The bounds of DESIGN are tokens: a context whose units are worth more than a token
+// gets as many tokens, not as many units.
+func TestTheTargetIsInTokens(t *testing.T) {
+	for _, scale := range []Scale{0.6, 1, 3.3} {
+		for _, window := range []int{0, 8_192, 200_000} {
+			in := Input{Entries: script("u a", 400, 4_000), Base: scale.Units(2_000), Window: scale.Units(window), Scale: scale}
+			c := mustCompose(t, in)
+			if c.Outcome != Completed {
+				t.Fatalf("scale %v, window %d: %s %s", scale, window, c.Outcome, c.Code)
+			}
+			want := Target(2_000, window)
+			if got := scale.Tokens(c.Target); got < want*98/100 || got > want*102/100 {
+				t.Errorf("scale %v, window %d: the target is %d tokens, want about %d", scale, window, got, want)
+			}
+			if after := scale.Tokens(c.After); after > want*102/100 {
+				t.Errorf("scale %v, window %d: %d tokens are left, the target is %d", scale, window, after, want)
+			}
 		}
 	}
 }
