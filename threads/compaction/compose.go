@@ -13,15 +13,15 @@ import (
 type Input struct {
 	Entries []transcript.Entry // the context of the current epoch; Entries[0] may be its checkpoint
 	Open    map[transcript.ItemID]bool
-	Base    int    // tokens no compaction can shrink
-	Window  int    // context window in tokens; 0 if unknown
-	Budget  int    // bound of the whole resulting context; 0: the Target formula
+	Base    int // tokens no compaction can shrink
+	Window  int // context window in tokens; 0 if unknown
+	Budget  int // bound of the whole resulting context; 0: the Target formula
 	// Scale is tokens per unit. Base, Window, Budget and all sizes of a plan are units;
 	// the bounds that this package knows by itself are tokens.
-	Scale Scale
-	Writer  Writer // extractive or fixed
-	Facts   Facts  // for the re-anchor and the last line of the checkpoint
-	notes   string // what the model wrote, if it is the writer
+	Scale  Scale
+	Writer Writer // extractive or fixed
+	Facts  Facts  // for the re-anchor and the last line of the checkpoint
+	notes  string // what the model wrote, if it is the writer
 	// PruneTo is the size at which pruning alone is enough; 0: it never is.
 	PruneTo int
 	// Image is what an image costs beside its marker; 0 where it is told as text.
