@@ -79,7 +79,7 @@ func chatOptions(name string, c providerConfig, env environment) chat.Options {
 		System: c.System, Headers: c.Headers, Overrides: map[string]string{}, Logger: env.log,
 		Timeouts: chat.Timeouts{
 			Connect: time.Duration(c.ConnectTimeout), FirstByte: time.Duration(c.FirstByteTimeout), Idle: time.Duration(c.IdleTimeout),
-			Attempts: c.Attempts,
+			Attempts: deref(c.Attempts),
 		},
 	}
 	if c.APIKeyEnv != "" {

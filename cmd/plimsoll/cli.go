@@ -48,7 +48,7 @@ func (c *helpCmd) Run(ctx context.Context, m *Main, app *kong.Kong) error {
 	for _, name := range c.Command {
 		i := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == name })
 		if i < 0 {
-			return usagef("there is no command %q", strings.Join(c.Command, " "))
+			return usageError{noSuchCommand(strings.Join(c.Command, " ")), "plimsoll help"}
 		}
 		node = node.Children[i]
 	}

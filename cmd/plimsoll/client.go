@@ -12,11 +12,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/plimsoll-dev/plimsoll/api"
 	"github.com/plimsoll-dev/plimsoll/events"
 	"github.com/plimsoll-dev/plimsoll/threads/fault"
 )
@@ -115,6 +117,29 @@ func (e *apiError) Error() string {
 		return e.Detail
 	}
 	return "the server answered " + strconv.Itoa(e.Status) + " " + http.StatusText(e.Status)
+}
+
+// remedied adds to a failure of a thread that its provider is not configured any more,
+// if so it is, what helps.
+func (c *client) remedied(ctx context.Context, thread string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var read api.ThreadReadResult
+	var list api.ProviderListResult
+	if c.call(ctx, http.MethodGet, threadPath(thread), nil, &read) != nil || c.call(ctx, http.MethodGet, "/v1/providers", nil, &list) != nil {
+		return err // the first failure says more
+	}
+	name := read.Thread.ModelProvider
+	if len(list.Data) == 0 || slices.ContainsFunc(list.Data, func(p api.Provider) bool { return p.Name == name }) {
+		return err
+	}
+	var names []string
+	for _, p := range list.Data {
+		names = append(names, p.Name)
+	}
+	return fmt.Errorf("%w; add [providers.%s] to %s again, or give the thread another one, as with POST %s {\"modelProvider\": %q}; there are: %s",
+		err, name, configFile, threadPath(thread, "/settings"), names[0], fewOf(names))
 }
 
 // maxReply bounds a reply that is held in memory.

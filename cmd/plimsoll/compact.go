@@ -141,6 +141,9 @@ func printContext(w io.Writer, s style, entries []transcript.Entry, reanchor str
 
 // thread compacts a thread; a refusal comes with its record, as everything else.
 func (c *compactCmd) thread(ctx context.Context, m *Main, arg string) error {
+	if err := c.askedWell(); err != nil {
+		return err
+	}
 	return c.withClient(ctx, m, func(cl *client) error {
 		id, err := cl.thread(ctx, arg)
 		if err != nil {
@@ -152,7 +155,7 @@ func (c *compactCmd) thread(ctx context.Context, m *Main, arg string) error {
 		wait, asked := c.Wait == nil || *c.Wait, time.Now()
 		record, err := cl.compact(ctx, id, compactBody{Route: c.Route, Writer: c.Writer, Budget: c.Budget, Wait: wait})
 		if err != nil {
-			return fmt.Errorf("compact: %w", err)
+			return fmt.Errorf("compact: %w", cl.remedied(ctx, id, err))
 		}
 		if joined(record, asked) {
 			say(m.Stderr, "a compaction of this thread was under way: this is that one, with its own route, writer and budget\n")
@@ -162,7 +165,7 @@ func (c *compactCmd) thread(ctx context.Context, m *Main, arg string) error {
 		} else {
 			printRecord(m.Stdout, m.style, record, true)
 		}
-		return errors.Join(err, recordError(record))
+		return errors.Join(err, cl.remedied(ctx, id, recordError(record)))
 	})
 }
 

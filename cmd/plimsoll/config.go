@@ -49,7 +49,7 @@ type providerConfig struct {
 	ConnectTimeout   duration           `toml:"connect_timeout"`
 	FirstByteTimeout duration           `toml:"first_byte_timeout"`
 	IdleTimeout      duration           `toml:"idle_timeout"` // without a byte, while an answer comes
-	Attempts         int                `toml:"attempts"`     // how often a request is made at most
+	Attempts         *int               `toml:"attempts"`     // how often a request is made at most
 	Settings         map[string]setting `toml:"settings"`     // of the profile
 }
 
@@ -59,7 +59,7 @@ type compactionConfig struct {
 	Preset   string   `toml:"preset"`    // of the line at which they do
 	Limit    int      `toml:"limit"`     // tokens; of the preset codex
 	Reserve  int      `toml:"reserve"`   // tokens; of the presets pi and claude-code
-	Cap      int      `toml:"cap"`       // tokens; stands for a window that is unknown
+	Cap      *int     `toml:"cap"`       // tokens; stands for a window that is unknown
 	PostTurn *bool    `toml:"post_turn"` // also when a turn has ended; absent: true
 	Idle     duration `toml:"idle"`      // a thread that rested this long compacts from half of its window on; absent: never
 
@@ -90,7 +90,7 @@ type checksConfig struct {
 type limitsConfig struct {
 	IdleAfter duration `toml:"idle_after"` // an idle thread is unloaded after this
 	StopAfter duration `toml:"stop_after"` // a session that ignores an interrupt is abandoned after this
-	Peers     int      `toml:"peers"`      // WebSockets that are open at once
+	Peers     *int     `toml:"peers"`      // WebSockets that are open at once
 }
 
 // A duration is written as in "90s" or "5m" and is positive.

@@ -93,7 +93,7 @@ func (p providerConfig) set() []string {
 		"base_url": p.BaseURL != "", "profile": p.Profile != "", "model": p.Model != "", "api_key_env": p.APIKeyEnv != "",
 		"context_window": p.ContextWindow != 0, "max_output": p.MaxOutput != 0,
 		"price_input": p.PriceInput != nil, "price_cached_input": p.PriceCachedInput != nil, "price_output": p.PriceOutput != nil,
-		"headers": p.Headers != nil, "system": p.System != "", "settings": p.Settings != nil, "attempts": p.Attempts != 0,
+		"headers": p.Headers != nil, "system": p.System != "", "settings": p.Settings != nil, "attempts": p.Attempts != nil,
 		"connect_timeout": p.ConnectTimeout != 0, "first_byte_timeout": p.FirstByteTimeout != 0, "idle_timeout": p.IdleTimeout != 0,
 	}
 	maps.DeleteFunc(has, func(_ string, set bool) bool { return !set })
@@ -126,7 +126,7 @@ func (p providerConfig) check(src []byte, key toml.Key) error {
 	if p.MaxOutput < 0 || p.MaxOutput > maxTokens || p.ContextWindow > 0 && p.MaxOutput >= p.ContextWindow {
 		return wrong(src, at("max_output"), "want a number of tokens from 1 to %s, and less than context_window", thousands(maxTokens))
 	}
-	if p.Attempts < 0 || p.Attempts > maxAttempts {
+	if n := p.Attempts; n != nil && (*n < 1 || *n > maxAttempts) {
 		return wrong(src, at("attempts"), "want a number from 1 to %d, or leave it out", maxAttempts)
 	}
 	if err := p.checkPrices(src, key); err != nil {
@@ -203,13 +203,13 @@ func (c config) checkCompaction(src []byte) error {
 	for _, n := range []struct {
 		name  string
 		value int
-	}{{"limit", p.Limit}, {"reserve", p.Reserve}, {"cap", p.Cap}} {
+	}{{"limit", p.Limit}, {"reserve", p.Reserve}} {
 		if n.value < 0 || n.value > maxTokens {
 			return wrong(src, at(n.name), "want a number of tokens from 1 to %s, or leave it out", thousands(maxTokens))
 		}
 	}
-	if p.Cap != 0 && p.Cap < minCap {
-		return wrong(src, at("cap"), "want %s tokens or more, or leave it out", thousands(minCap))
+	if n := p.Cap; n != nil && (*n < minCap || *n > maxTokens) {
+		return wrong(src, at("cap"), "want a number of tokens from %s to %s, or leave it out", thousands(minCap), thousands(maxTokens))
 	}
 	if p.Limit != 0 && compaction.Preset(p.Preset) != compaction.PresetCodex {
 		return wrong(src, at("limit"), `only preset = "codex" has a limit`)
@@ -310,7 +310,7 @@ func (h hookConfig) check(src []byte, event string, key toml.Key) error {
 }
 
 func (c config) checkLimits(src []byte) error {
-	if n := c.Limits.Peers; n < 0 || n > maxPeers {
+	if n := c.Limits.Peers; n != nil && (*n < 1 || *n > maxPeers) {
 		return wrong(src, toml.Key{"limits", "peers"}, "want a number from 1 to %s, or leave it out", thousands(maxPeers))
 	}
 	return nil

@@ -97,6 +97,9 @@ func typeOf(key []string) reflect.Type {
 			return nil
 		}
 	}
+	if t.Kind() == reflect.Pointer { // a key whose absence counts
+		t = t.Elem()
+	}
 	return t
 }
 

@@ -213,7 +213,7 @@ func checkOpen(ctx context.Context, m *Main, h home, cfg config) (out []finding,
 		how = "served by the running server"
 	}
 	out = append(out, okay("journal", h.path(dbFile)+", "+how), checkThreads(ctx, cl))
-	out = append(out, checkProviders(ctx, cl, cfg)...)
+	out = append(out, m.checkProviders(ctx, cl, cfg)...)
 	if !cl.local {
 		out = append(out, checkProtocol(ctx, h))
 	}

@@ -79,6 +79,18 @@ adapter = "chat"
 base_url = "%[2]s/v1"
 api_key_env = "GONE_KEY"
 attempts = 1
+[providers.other]
+adapter = "chat"
+base_url = "%[1]s/v1"
+api_key_env = "KNOWN_KEY"
+model = "tide-9"
+context_window = 32_000
+[providers.second]
+adapter = "chat"
+base_url = "%[1]s/v1"
+api_key_env = "KNOWN_KEY"
+model = "tide-2"
+context_window = 32_000
 [providers.named]
 adapter = "chat"
 base_url = "%[2]s/v1"
@@ -92,11 +104,16 @@ attempts = 1
 			"set context_window in [providers.silent] of config.toml"),
 		failed("providers", "far (chat at http://models.invalid/v1): …", "start its server, or correct [providers.far] of config.toml"),
 		failed("providers", "gone (chat at "+gone.URL+"/v1): …", "start its server, or correct [providers.gone] of config.toml"),
+		warning("providers", "other (chat at "+models.URL+"/v1, 2 models) has no model tide-9",
+			"correct model in [providers.other] of config.toml; it has tide-1, tide-2"),
+		okay("providers", "second (chat at "+models.URL+"/v1, 2 models): tide-2 with 32,000 tokens, as configured"),
 		failed("providers", "named (chat at "+gone.URL+"/v1) does not answer: …", "start its server, or correct base_url"),
 		okay("keys", "KNOWN_KEY, for known, is set"),
 		okay("keys", "KNOWN_KEY, for silent, is set"),
 		warning("keys", "FAR_KEY goes to http://models.invalid/v1 unencrypted", "use https in base_url"),
 		warning("keys", "GONE_KEY, for gone, is not set here", "export it where the server is started, or correct api_key_env"),
+		okay("keys", "KNOWN_KEY, for other, is set"),
+		okay("keys", "KNOWN_KEY, for second, is set"),
 	}
 	for i, f := range got {
 		if head, why, cut := strings.Cut(f.Detail, ": "); cut && f.Status == findingFailed && why != "" {

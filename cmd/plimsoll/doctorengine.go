@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +19,7 @@ import (
 )
 
 // checkProviders asks the home's owner what its providers say: one finding each.
-func checkProviders(ctx context.Context, cl *client, cfg config) []finding {
+func (m *Main) checkProviders(ctx context.Context, cl *client, cfg config) []finding {
 	var list api.ProviderListResult
 	if err := cl.call(ctx, http.MethodGet, "/v1/providers", nil, &list); err != nil {
 		return []finding{failed("providers", err.Error(), "see the server's log")}
@@ -29,6 +31,9 @@ func checkProviders(ctx context.Context, cl *client, cfg config) []finding {
 			// A configured model is listed whether or not its server is there.
 			if err := answers(ctx, base); err != nil {
 				f = failed("providers", fmt.Sprintf("%s (%s at %s) does not answer: %v", p.Name, p.Kind, base, err), "start its server, or correct base_url")
+			} else if has := m.instead(ctx, p, cfg.Providers[p.Name]); len(has) > 0 {
+				f = warning("providers", fmt.Sprintf("%s (%s at %s, %s) has no model %s", p.Name, p.Kind, base, plural(len(has), "model"), p.Models[0].ID),
+					fmt.Sprintf("correct model in [providers.%s] of %s; it has %s", p.Name, configFile, fewOf(has)))
 			}
 		}
 		out = append(out, f)
@@ -66,7 +71,42 @@ func (m *Main) checkProvidersOf(ctx context.Context, h home, cfg config) (out []
 			out = append(out, failed("providers", err.Error(), ""))
 		}
 	}()
-	return checkProviders(ctx, cl, cfg)
+	return m.checkProviders(ctx, cl, cfg)
+}
+
+// instead returns what a provider's server lists if the configured model is not among
+// it, although the provider has that one first in any case. Without a model that is
+// configured, and without a list, there is nothing to tell.
+func (m *Main) instead(ctx context.Context, p api.Provider, cfg providerConfig) []string {
+	if cfg.Model == "" || len(p.Models) == 0 {
+		return nil
+	}
+	cfg.Model = ""
+	adapter, err := adapterKinds[cfg.Adapter].open(p.Name, cfg, environment{getenv: m.Getenv, log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return nil
+	}
+	list, err := adapter.Models(ctx)
+	if err != nil { // this process may lack the key that the server has
+		return nil
+	}
+	var ids []string
+	for _, info := range list {
+		if !slices.ContainsFunc(p.Models[1:], func(other api.Model) bool { return other.ID == info.ID }) {
+			return nil // it is the configured one, under its own name or the server's
+		}
+		ids = append(ids, info.ID)
+	}
+	return ids
+}
+
+// fewOf lists names, as many as a line holds.
+func fewOf(names []string) string {
+	const most = 8
+	if more := len(names) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
+	}
+	return strings.Join(names, ", ")
 }
 
 // answers asks an address for anything, without a key. Whatever comes is an answer.

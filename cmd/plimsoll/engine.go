@@ -18,7 +18,7 @@ func engineOf(domain threads.Config, cfg config, h home, getenv func(string) str
 	domain.CompactionRoute = compaction.Route(c.Route)
 	domain.Policy = compaction.Policy{
 		Off: c.Auto != nil && !*c.Auto, Preset: compaction.Preset(c.Preset),
-		Limit: c.Limit, Reserve: c.Reserve, Cap: c.Cap,
+		Limit: c.Limit, Reserve: c.Reserve, Cap: deref(c.Cap),
 		NoPostTurn: c.PostTurn != nil && !*c.PostTurn, Idle: time.Duration(c.Idle),
 	}
 	domain.Writer = threads.WriterConfig{

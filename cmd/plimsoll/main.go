@@ -93,7 +93,7 @@ func usagef(format string, args ...any) error {
 
 // of names the command that was not understood, if it got that far.
 func (e usageError) of(command *kong.Node) usageError {
-	if command != nil {
+	if command != nil && command.Name != "help" { // that one explains them all
 		e.help = command.FullPath() + " --help"
 	}
 	return e
@@ -104,10 +104,20 @@ func parseProblemOf(err error) error {
 	// An empty member of an enum is only how a flag is left out.
 	usage := usageError{strings.Replace(err.Error(), `must be one of "",`, "must be one of ", 1), "plimsoll help"}
 	if parse, ok := errors.AsType[*kong.ParseError](err); ok {
-		return usage.of(parse.Context.Selected())
+		command := parse.Context.Selected()
+		if name, ok := strings.CutPrefix(usage.msg, "unexpected argument "); ok && command == nil {
+			name, hint, _ := strings.Cut(name, ",") // with what could have been meant
+			usage.msg = noSuchCommand(name)
+			if hint != "" {
+				usage.msg += "," + hint
+			}
+		}
+		return usage.of(command)
 	}
 	return usage
 }
+
+func noSuchCommand(name string) string { return fmt.Sprintf("there is no command %q", name) }
 
 // noCommand answers an empty command line with the help. It is no result, so it
 // goes to stderr.

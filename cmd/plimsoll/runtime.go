@@ -93,7 +93,7 @@ func (m *Main) openAsIs(h home, l lock, log *slog.Logger) (*running, error) {
 		Logger:    log,
 		Version:   version,
 		Home:      h.dir,
-		Limits:    api.Limits{Peers: cfg.Limits.Peers},
+		Limits:    api.Limits{Peers: deref(cfg.Limits.Peers)},
 	})}, nil
 }
 

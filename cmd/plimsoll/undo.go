@@ -21,18 +21,24 @@ type asked struct {
 // any reports whether it is for something else.
 func (a asked) any() bool { return a.Preview || a.Undo != "" || a.Cancel != "" }
 
+// askedWell refuses flags that say nothing about what is asked for.
+func (c *compactCmd) askedWell() error {
+	switch {
+	case (c.Undo != "" || c.Cancel != "") && (c.Route != "" || c.Writer != "" || c.Budget != 0 || c.Wait != nil):
+		return usagef("--undo and --cancel take no --route, --writer, --budget, --wait or --no-wait")
+	case c.Preview && c.Wait != nil:
+		return usagef("--preview takes no --wait or --no-wait: it does nothing that there would be to wait for")
+	}
+	return nil
+}
+
 // other does what the command is for if it is not to compact.
 func (c *compactCmd) other(ctx context.Context, m *Main, cl *client, thread string) error {
-	if (c.Undo != "" || c.Cancel != "") && (c.Route != "" || c.Writer != "" || c.Budget != 0 || c.Wait != nil) {
-		return usagef("--undo and --cancel take no --route, --writer, --budget or --wait")
-	}
 	switch {
 	case c.Undo != "":
 		return c.undo(ctx, m, cl, thread)
 	case c.Cancel != "":
 		return c.cancel(ctx, m, cl, thread)
-	case c.Wait != nil:
-		return usagef("--preview takes no --wait")
 	}
 	return c.preview(ctx, m, cl, thread)
 }
@@ -43,7 +49,7 @@ func (c *compactCmd) preview(ctx context.Context, m *Main, cl *client, thread st
 	var res api.CompactPreviewResult
 	body := compactBody{Route: c.Route, Writer: c.Writer, Budget: c.Budget}
 	if err := cl.call(ctx, http.MethodPost, threadPath(thread, "/compact/preview"), body, &res); err != nil {
-		return fmt.Errorf("preview: %w", err)
+		return fmt.Errorf("preview: %w", cl.remedied(ctx, thread, err))
 	}
 	if c.JSON {
 		return printJSON(m.Stdout, res)
