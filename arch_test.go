@@ -39,6 +39,7 @@ var law = []row{
 	{"adapters/kit/proc", ""},
 	{"adapters/kit/*", "adapters/kit/proc"},
 	{"adapters/kit/prompt", "threads/transcript"},
+	{"adapters/kit/retell", "threads/transcript"},
 
 	// L1: one thing each, on top of the data.
 	{"threads/importer/session", "threads/fault threads/transcript"},

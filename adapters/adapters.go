@@ -17,6 +17,7 @@ package adapters
 import (
 	"context"
 	"iter"
+	"time"
 
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
@@ -52,10 +53,19 @@ type Price struct {
 
 // OpenParams says what a session is for.
 type OpenParams struct {
-	Thread   transcript.ThreadID
-	NativeID string // of the session to resume; empty for a new one
-	Model    string
-	Cwd      string
+	Thread transcript.ThreadID
+	// NativeID is that of the session to resume; empty for a new one. Only runtimes
+	// see one. One that the provider does not know any more is ErrNoSession, one that
+	// another process drives is ErrInUse.
+	NativeID string
+	// Seed is a history that a new session of a Runtime begins with although it did
+	// not make it: the checkpoint and what was kept, in the order of the context. Open
+	// fails if the session does not take it.
+	Seed  []transcript.Entry
+	Model string
+	Cwd   string
+	// Approval and Sandbox are the thread's settings now; each turn brings its own.
+	Approval, Sandbox string
 	// Tools are declared by the clients of the thread and run by them. A model's
 	// session offers them beside its own; Host.Tool runs them.
 	Tools []ToolSpec
@@ -88,8 +98,10 @@ type Session interface {
 	// Compaction says what the session can do natively, right now.
 	Compaction() Ability
 	// Compact runs the provider's own compaction and returns when its matching
-	// completion arrived. It is only called if Compaction is native.
-	Compact(ctx context.Context, id transcript.CompactionID, host Host) (NativeResult, error)
+	// completion arrived. It is only called if Compaction is native. The errors that
+	// mean something are in errors.go: ErrNothingToCompact, ErrUncertain, ErrLossy, a
+	// *RefusedError, and a fault.Denied.
+	Compact(ctx context.Context, in CompactInput, host Host) (NativeResult, error)
 	// Close ends the session and waits until nothing of it is left.
 	Close() error
 }
@@ -121,6 +133,16 @@ type TurnInput struct {
 	Approval string // untrusted | on-request | never
 	Sandbox  string // read-only | workspace-write | danger-full-access
 	Effort   string // of reasoning, in the provider's words; may be empty
+	// Notes is text of the server that a runtime is told with the input, as a part of
+	// its own and never as the user's words: pins, and how things stand after a
+	// compaction. Models find it in the context. Empty: there is nothing to tell.
+	Notes string
+}
+
+// CompactInput asks for a native compaction.
+type CompactInput struct {
+	ID           transcript.CompactionID
+	Instructions string // of the user and of hooks, for the summary; may be empty
 }
 
 // End is how a turn ended without an error.
@@ -160,6 +182,16 @@ type Host interface {
 	Emit(ctx context.Context, updates ...Update) error
 	// NewItemID returns an id for an item that the session makes.
 	NewItemID() transcript.ItemID
+	// Reanchor returns what the first request after a compaction is to restate, as
+	// things stand now; empty if there is nothing. A runtime that can tell its model
+	// between a compaction and the next request does so, and says so in
+	// NativeResult.Reanchored. Only runtimes call it.
+	Reanchor(ctx context.Context) (string, error)
+	// MayCompact asks the hooks of the user whether a compaction that the provider is
+	// about to make by itself may run: a fault.Denied says why not, another error that
+	// nobody could be asked. What they say for the summary is returned. It is not asked
+	// about what Compact does, whose hooks were asked before. Only runtimes call it.
+	MayCompact(ctx context.Context) (instructions string, err error)
 }
 
 // Context is the input of one model request, after the Base.
@@ -210,7 +242,22 @@ type TextDelta struct {
 type ItemCompleted struct{ Item transcript.Item }
 
 // UsageReported is the provider's count for one request. Tokens.
-type UsageReported struct{ Usage Usage }
+type UsageReported struct {
+	Usage Usage
+	// Window is the context window that the provider named with it; 0 if it did not.
+	Window int
+}
+
+// CompactionBegan tells that the provider compacts its history by itself, in the
+// middle of a turn. CompactionEnded follows, or the turn ends.
+type CompactionBegan struct{}
+
+// CompactionEnded ends what CompactionBegan told of: Err is nil if the history was
+// replaced.
+type CompactionEnded struct {
+	Result NativeResult
+	Err    error
+}
 
 // PlanUpdated replaces the current plan.
 type PlanUpdated struct{ Plan transcript.Plan }
@@ -229,6 +276,9 @@ func (UsageReported) update() {}
 func (PlanUpdated) update()   {}
 func (Retrying) update()      {}
 func (Warned) update()        {}
+
+func (CompactionBegan) update() {}
+func (CompactionEnded) update() {}
 
 // Usage counts the tokens of one request as the provider reports them.
 type Usage struct {
@@ -262,11 +312,59 @@ type Refusal struct {
 // cannot name a route; then the configuration does.
 const UseLocal = `use route local; a client that names none gets it from [compaction] route = "local" in config.toml`
 
-// NativeResult is what a provider disclosed of a compaction that completed.
+// NativeResult is what a provider disclosed of a compaction that completed. Before
+// and After are its own figures for the context, in tokens, and 0 if it told none:
+// they are recorded as they are, also where After is the larger one.
 type NativeResult struct {
-	Form      string
-	Disclosed transcript.RawJSON // nil if nothing
-	Usage     *Usage
+	Form          string
+	Disclosed     transcript.RawJSON // nil if nothing
+	Usage         *Usage
+	Before, After int
+	Window        int // that it named; 0 if it did not
+	// Reanchored: the model is told what Host.Reanchor returned before its next request.
+	Reanchored bool
+	Warnings   []string
+}
+
+// A Runtime is an Adapter whose sessions keep their own history: they are given
+// inputs, never contexts, and can begin with a Seed.
+type Runtime interface {
+	Adapter
+	// Probe says what can be known of the program without paying for anything. What is
+	// wrong is in the Probe.
+	Probe(ctx context.Context) Probe
+}
+
+// A Probe is what is known of a runtime's program. Empty strings are unknown.
+type Probe struct {
+	Program string // path of what would be started
+	Version string // as it says itself
+	// Tested is the version that the adapter was made for.
+	Tested string
+	// Login is ok, missing or unknown; LoginDetail says how, or what to do.
+	Login, LoginDetail string
+	Compaction         Ability // of a session that would be opened now
+	Problems           []Problem
+}
+
+// A Problem is something that keeps a runtime from working, and what helps.
+type Problem struct {
+	Text string `json:"text"`
+	Fix  string `json:"fix"`
+}
+
+// A Recoverer is a Session that can tell what became of a native compaction which
+// another process asked for.
+type Recoverer interface {
+	// Recover returns the result if the compaction completed. ErrNotCompacted: it did
+	// not, and the history is as it was. ErrUncertain: nobody can tell.
+	Recover(ctx context.Context, c Unfinished) (NativeResult, error)
+}
+
+// Unfinished is a native compaction whose end nobody saw.
+type Unfinished struct {
+	ID        transcript.CompactionID
+	StartedAt time.Time // when it was asked for, about
 }
 
 // A Model is a stateless endpoint: each request carries the whole context. It is

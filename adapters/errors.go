@@ -11,7 +11,29 @@ var (
 	ErrNotSteerable = errors.New("adapters: the running turn cannot be steered")
 	// ErrOverflow: the request did not fit the model's context window.
 	ErrOverflow = errors.New("adapters: context window exceeded")
+	// ErrNoSession: the provider does not know the session that is to be resumed.
+	ErrNoSession = errors.New("adapters: the provider does not know the session any more")
+	// ErrInUse: another process drives the session.
+	ErrInUse = errors.New("adapters: another process drives the session")
+
+	// ErrNothingToCompact: the provider found nothing that it could compact.
+	ErrNothingToCompact = errors.New("adapters: the provider found nothing to compact")
+	// ErrNotCompacted: a compaction that was asked for did not happen; the history is
+	// as it was.
+	ErrNotCompacted = errors.New("adapters: the compaction did not happen")
+	// ErrUncertain: nobody can tell whether the provider compacted.
+	ErrUncertain = errors.New("adapters: it is not known whether the provider compacted")
+	// ErrLossy: the provider replaced its history by something that does not stand for
+	// it. What it knew is only in the journal.
+	ErrLossy = errors.New("adapters: the provider lost its history")
 )
+
+// A RefusedError is the error of a native compaction that turned out not to be
+// possible, although the session had the ability when it was asked.
+type RefusedError struct{ Refusal Refusal }
+
+// Error implements error.
+func (e *RefusedError) Error() string { return e.Refusal.Reason }
 
 // A Class says what kind of failure a provider's answer is. The texts are codex's
 // where it has one (codex 0.171, observed).

@@ -129,7 +129,7 @@ func (ownCompacter) Compaction() adapters.Ability {
 	return adapters.Ability{Native: &adapters.Native{Form: "ship"}}
 }
 
-func (n ownCompacter) Compact(ctx context.Context, _ transcript.CompactionID, _ adapters.Host) (adapters.NativeResult, error) {
+func (n ownCompacter) Compact(ctx context.Context, _ adapters.CompactInput, _ adapters.Host) (adapters.NativeResult, error) {
 	n.begun <- struct{}{}
 	if n.hangs {
 		<-n.sunken

@@ -227,8 +227,8 @@ func (a *actor) job(run *compactionRun, sess *session, can compaction.Ability, w
 			_, err := a.send(ctx, message{cmd: enterPhase{id, p, r, run.scale, run.shown}})
 			return err
 		},
-		Native: func(ctx context.Context) (compaction.NativeDone, error) {
-			res, err := sess.Compact(ctx, id, &host{a: a})
+		Native: func(ctx context.Context, wish string) (compaction.NativeDone, error) {
+			res, err := sess.Compact(ctx, adapters.CompactInput{ID: id, Instructions: wish}, &host{a: a})
 			return nativeDone(res), err
 		},
 	}

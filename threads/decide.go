@@ -402,6 +402,8 @@ func reported(s *state, env env, turn transcript.TurnID, updates []adapters.Upda
 			ps = append(ps, ErrorRaised{TurnID: turn, WillRetry: true, Error: transcript.TurnError{Message: u.Message, Code: "retrying"}})
 		case adapters.Warned:
 			ps = append(ps, WarningRaised{Message: u.Message})
+		case adapters.CompactionBegan, adapters.CompactionEnded:
+			// only runtimes report them, of which there is none yet
 		case adapters.TextDelta:
 			// goes to the hub, never to the journal
 		}

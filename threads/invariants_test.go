@@ -530,7 +530,7 @@ func (nativeSession) Compaction() adapters.Ability {
 	return adapters.Ability{Native: &adapters.Native{Form: "test-form"}}
 }
 
-func (nativeSession) Compact(context.Context, transcript.CompactionID, adapters.Host) (adapters.NativeResult, error) {
+func (nativeSession) Compact(context.Context, adapters.CompactInput, adapters.Host) (adapters.NativeResult, error) {
 	return adapters.NativeResult{Form: "test-form", Usage: &adapters.Usage{InputTokens: 7, OutputTokens: 3}}, nil
 }
 

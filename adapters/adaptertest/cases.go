@@ -63,7 +63,7 @@ func compactionIsAValue(t *testing.T, f fixture) {
 		if a.Refusal.Code == "" || a.Refusal.Reason == "" || a.Refusal.Remedy == "" {
 			t.Errorf("a refusal needs code, reason and remedy: %+v", *a.Refusal)
 		}
-		if _, err := f.session.Compact(t.Context(), "compaction-1", f.host); err == nil {
+		if _, err := f.session.Compact(t.Context(), adapters.CompactInput{ID: "compaction-1"}, f.host); err == nil {
 			t.Error("a session that refuses to compact reports success")
 		}
 		if n := len(f.host.Commits()); n != 0 {

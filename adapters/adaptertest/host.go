@@ -33,6 +33,12 @@ type Host struct {
 	WantWarnings bool
 	// Preamble is what the server adds to the system text of each request.
 	Preamble string
+	// Instructions are those of the user for a compaction.
+	Instructions string
+	// OnReanchor answers Reanchor; without it there is nothing to restate.
+	OnReanchor func(context.Context) (string, error)
+	// OnMayCompact answers MayCompact; without it nobody objects.
+	OnMayCompact func(context.Context) (instructions string, err error)
 	// Effort is the thread's setting.
 	Effort string
 	// OnUpdate sees every update after it was recorded, before Emit returns.
@@ -124,7 +130,7 @@ func (h *Host) Compact(ctx context.Context, s adapters.Session, id transcript.Co
 	h.mu.Lock()
 	h.turn, h.running, h.native = "", true, true
 	h.mu.Unlock()
-	res, err := s.Compact(ctx, id, h)
+	res, err := s.Compact(ctx, adapters.CompactInput{ID: id, Instructions: h.Instructions}, h)
 	h.finish(adapters.End{}, err)
 	return res, err
 }

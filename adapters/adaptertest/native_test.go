@@ -67,7 +67,7 @@ func (s *nativeSession) Close() error {
 	return s.Session.Close()
 }
 
-func (s *nativeSession) Compact(ctx context.Context, _ transcript.CompactionID, host adapters.Host) (adapters.NativeResult, error) {
+func (s *nativeSession) Compact(ctx context.Context, _ adapters.CompactInput, host adapters.Host) (adapters.NativeResult, error) {
 	if err := ctx.Err(); err != nil && s.fault != "starts with a done context" {
 		return adapters.NativeResult{}, err
 	}

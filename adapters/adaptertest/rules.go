@@ -72,7 +72,7 @@ func (h *Host) commit(updates []adapters.Update) {
 			h.usages = append(h.usages, u.Usage)
 		case adapters.Warned:
 			h.warn(u.Message)
-		case adapters.PlanUpdated, adapters.Retrying:
+		case adapters.PlanUpdated, adapters.Retrying, adapters.CompactionBegan, adapters.CompactionEnded:
 		default:
 			h.r.Errorf("unknown update %T", u)
 			continue

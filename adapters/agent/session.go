@@ -161,7 +161,7 @@ func (s *session) Compaction() adapters.Ability { return s.model.Compaction() }
 
 // Compact implements adapters.Session. No Model compacts by itself yet, so it
 // refuses in the model's own words.
-func (s *session) Compact(context.Context, transcript.CompactionID, adapters.Host) (adapters.NativeResult, error) {
+func (s *session) Compact(context.Context, adapters.CompactInput, adapters.Host) (adapters.NativeResult, error) {
 	if r := s.model.Compaction().Refusal; r != nil {
 		return adapters.NativeResult{}, fault.New(fault.Refused, "%s; %s", r.Reason, r.Remedy)
 	}

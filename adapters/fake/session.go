@@ -67,7 +67,7 @@ func (s *session) Compaction() adapters.Ability {
 }
 
 // Compact implements adapters.Session.
-func (s *session) Compact(ctx context.Context, _ transcript.CompactionID, _ adapters.Host) (adapters.NativeResult, error) {
+func (s *session) Compact(ctx context.Context, _ adapters.CompactInput, _ adapters.Host) (adapters.NativeResult, error) {
 	switch c := s.script.compact; c.how {
 	case "fail":
 		return adapters.NativeResult{}, fault.New(fault.Unavailable, "%s", c.reason)

@@ -408,7 +408,7 @@ func TestAutomaticCompactionsAreDecidedBeforeAModelIsPaid(t *testing.T) {
 // a provider could do natively failed.
 func TestARecoveryGoesOnAfterANativeFailure(t *testing.T) {
 	in := Input{Entries: history(300, 20), Window: 32_000}
-	broken := func(context.Context) (NativeDone, error) {
+	broken := func(context.Context, string) (NativeDone, error) {
 		return NativeDone{}, fault.New(fault.Unavailable, "the endpoint is gone")
 	}
 	for _, trigger := range []Trigger{TriggerOverflow, TriggerLength} {

@@ -52,7 +52,8 @@ type Job struct {
 	// pre hook said.
 	Enter func(ctx context.Context, p Phase, r Route) error
 	// Native runs the provider's own compaction until its matching completion.
-	Native func(ctx context.Context) (NativeDone, error)
+	// Instructions are those of the user and of the hooks.
+	Native func(ctx context.Context, instructions string) (NativeDone, error)
 }
 
 // Auto is what the policy says about an automatic compaction, in the units of Input.
@@ -200,7 +201,7 @@ func (r *runner) hooks(ctx context.Context) bool {
 // native waits for the provider's own compaction. It reports false if that failed
 // and the turn cannot go on without a smaller context: the chain then goes on.
 func (r *runner) native(ctx context.Context) bool {
-	done, err := r.job.Native(ctx)
+	done, err := r.job.Native(ctx, r.wish)
 	switch {
 	case err == nil:
 		if r.enter(ctx, PhaseCommitting) {

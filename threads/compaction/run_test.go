@@ -31,7 +31,7 @@ func longInput() Input {
 func TestRunTakesTheRouteThatIsThere(t *testing.T) {
 	refusal := Ability{Refusal: &Refusal{Code: "noEndpoint", Reason: "the endpoint has no compaction", Remedy: "use route local"}}
 	native := Ability{Native: "compactEndpoint"}
-	done := func(context.Context) (NativeDone, error) { return NativeDone{Info: NativeInfo{Form: "x"}}, nil }
+	done := func(context.Context, string) (NativeDone, error) { return NativeDone{Info: NativeInfo{Form: "x"}}, nil }
 	all := []Phase{PhaseHooking, PhaseRunning, PhaseCommitting}
 	for name, c := range map[string]struct {
 		job     Job
@@ -74,7 +74,7 @@ func TestRunTakesTheRouteThatIsThere(t *testing.T) {
 }
 
 func TestRunEndsAtAFailure(t *testing.T) {
-	broken := func(context.Context) (NativeDone, error) {
+	broken := func(context.Context, string) (NativeDone, error) {
 		return NativeDone{}, fault.New(fault.Unavailable, "the provider is gone")
 	}
 	v := Run(t.Context(), Job{Ability: Ability{Native: "x"}, Native: broken})
@@ -126,7 +126,7 @@ func TestRunIsInterruptedInEveryPhase(t *testing.T) {
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	hang := func(ctx context.Context) (NativeDone, error) {
+	hang := func(ctx context.Context, _ string) (NativeDone, error) {
 		cancel()
 		<-ctx.Done()
 		return NativeDone{}, errors.New("aborted")
