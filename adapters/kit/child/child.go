@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -185,7 +186,7 @@ func (c *Child) Send(ctx context.Context, line []byte) error {
 	stop := context.AfterFunc(ctx, func() {
 		_ = c.stdin.SetWriteDeadline(time.Unix(1, 0)) // fails only if it is closed, which ends the write too
 	})
-	_, err := c.stdin.Write(append(line[:len(line):len(line)], '\n'))
+	_, err := c.stdin.Write(append(slices.Clip(line), '\n'))
 	switch {
 	case !stop() && err != nil:
 		c.Kill() // half a line was written: nothing can follow it
@@ -209,6 +210,11 @@ func (c *Child) Close() error {
 	c.once.Do(func() {
 		close(c.closed)
 		err = c.stdin.Close()
+		drained := make(chan struct{})
+		go func() { // what it prints at its end must not block it
+			defer close(drained)
+			_, _ = io.Copy(io.Discard, c.stdout) // ends with the process, or with the file
+		}()
 		timer := time.NewTimer(c.patience)
 		defer timer.Stop()
 		select {
@@ -218,6 +224,7 @@ func (c *Child) Close() error {
 			<-c.proc.Done()
 		}
 		err = errors.Join(err, c.stdout.Close())
+		<-drained
 	})
 	<-c.proc.Done()
 	return err

@@ -96,7 +96,7 @@ func block(b *strings.Builder, tag, name, text string) {
 	}
 	head := tag
 	if name != "" {
-		head = fmt.Sprintf("%s name=%q", tag, name)
+		head = fmt.Sprintf("%s name=%q", tag, escape(name))
 	}
 	fmt.Fprintf(b, "<record:%s>\n%s\n</record:%s>\n", head, escape(text), tag)
 }
