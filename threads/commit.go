@@ -60,7 +60,7 @@ func (a *actor) automatic(settings Settings) automatic {
 	} else if au.model != a.state.Settings.model() {
 		au.limits = a.svc.limits(settings.Provider, settings.Model)
 	}
-	au.key = gateKey(au.policy, settings)
+	au.key, au.settings = gateKey(au.policy, settings), settings
 	a.svc.mu.Lock()
 	au.stateless = a.svc.models[settings.Provider]
 	a.svc.mu.Unlock()

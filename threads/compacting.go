@@ -228,8 +228,8 @@ func (a *actor) job(run *compactionRun, sess *session, can compaction.Ability, w
 			return err
 		},
 		Native: func(ctx context.Context, wish string) (compaction.NativeDone, error) {
-			res, err := sess.Compact(ctx, adapters.CompactInput{ID: id, Instructions: wish}, &host{a: a})
-			return nativeDone(res), err
+			res, err := sess.Compact(ctx, adapters.CompactInput{ID: id, Instructions: wish}, &host{a: a, turn: run.record.TurnID})
+			return nativeDone(res), nativeError(err)
 		},
 	}
 }
@@ -251,15 +251,4 @@ func ability(a adapters.Ability) compaction.Ability {
 		r = compaction.Refusal(*a.Refusal)
 	}
 	return compaction.Ability{Refusal: &r}
-}
-
-func nativeDone(r adapters.NativeResult) compaction.NativeDone {
-	done := compaction.NativeDone{Info: compaction.NativeInfo{Form: r.Form}}
-	if r.Disclosed != nil {
-		done.Info.Disclosed = &r.Disclosed
-	}
-	if r.Usage != nil {
-		done.Usage = &compaction.Usage{InputTokens: r.Usage.InputTokens, OutputTokens: r.Usage.OutputTokens}
-	}
-	return done
 }

@@ -368,6 +368,7 @@ func (c report) decide(s *state, env env) (decision, error) {
 func reported(s *state, env env, turn transcript.TurnID, updates []adapters.Update) []Payload {
 	ps := make([]Payload, 0, len(updates))
 	usage, waiting, more := s.Usage, s.waitingCalls(nil), 0
+	usage.Gate = nil
 	for _, u := range updates {
 		switch u := u.(type) {
 		case adapters.ItemStarted:
@@ -394,7 +395,7 @@ func reported(s *state, env env, turn transcript.TurnID, updates []adapters.Upda
 			ps = append(ps, done)
 			more += transcript.Estimate(it.Body)
 		case adapters.UsageReported:
-			usage = s.usageOf(env, turn, usage, u.Usage, more)
+			usage = s.usageOf(env, turn, usage, u, more)
 			ps = append(ps, usage)
 		case adapters.PlanUpdated:
 			ps = append(ps, PlanUpdated{TurnID: turn, Plan: u.Plan})

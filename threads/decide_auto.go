@@ -17,7 +17,8 @@ type automatic struct {
 	route  compaction.Route
 	// stateless: the provider is a model, whose whole context this server sends.
 	stateless bool
-	native    bool // the session is a runtime's that compacts by itself
+	native    bool     // the session is a runtime's that compacts by itself
+	settings  Settings // of the session of the turn in progress, or of the thread
 }
 
 // request is how a compaction is asked for that nobody asked for. A runtime keeps
@@ -126,6 +127,9 @@ func (s *state) gateAfter(env env, r compaction.Record) *compaction.Gate {
 	g := s.Gate
 	if !r.Trigger.Automatic() {
 		g = g.EndedManually(*r.Outcome)
+		if r.Replaced() {
+			g = g.Replaced(env.auto.key, s.load(env.auto, 0).Used)
+		}
 	} else {
 		more := 0
 		if len(s.Queue) > 0 && (r.Trigger == compaction.TriggerPreTurn || r.Trigger == compaction.TriggerWindow) {
@@ -133,6 +137,9 @@ func (s *state) gateAfter(env env, r compaction.Record) *compaction.Gate {
 		}
 		l := s.load(env.auto, more)
 		g = g.Measured(env.auto.policy, l, env.auto.key).Ended(*r.Outcome, outcomeCode(r), env.auto.key, l)
+		if r.Replaced() {
+			g = g.Replaced(env.auto.key, l.Used)
+		}
 		if *r.Outcome == compaction.Completed && r.After != nil {
 			l.Used = r.After.Tokens + more
 			g = g.Relieved(env.auto.policy, l)

@@ -118,6 +118,9 @@ func (c enterPhase) decide(s *state, env env) (decision, error) {
 		rec.StartedAt = new(transcript.Millis(env.now))
 		rec.Ruler = c.scale.Ruler()
 		rec.Before = c.scale.Measured(c.scale.Tokens(env.base+s.tokens+c.shown), env.auto.limits.measured())
+		if c.route == compaction.RouteNative && !env.auto.stateless {
+			rec.Ruler, rec.Before = transcript.Ruler, s.told(env)
+		}
 	}
 	return decision{payloads: []Payload{CompactionUpdated{Record: rec}}}, nil
 }
@@ -139,10 +142,15 @@ func (c endCompaction) decide(s *state, env env) (decision, error) {
 		return decision{}, nil // it was ended before
 	}
 	v := c.checked(s, *r)
+	var learned *LearnedWindow
+	if v.Native != nil {
+		learned = s.reportedWindow(env, v.Native.Window)
+		env = env.taught(learned)
+	}
 	rec, boundary, prune := r.Conclude(v, compaction.End{
 		At: transcript.Millis(env.now), Checkpoint: transcript.ItemID(env.newID()), Window: env.auto.limits.measured(), Covered: c.covered, Scale: c.scale,
 	})
-	updated := CompactionUpdated{Record: rec, Boundary: boundary, Prune: prune, Gate: s.gateAfter(env, rec)}
+	updated := CompactionUpdated{Record: rec, Boundary: boundary, Prune: prune, Gate: s.gateAfter(env, rec), Learned: learned}
 	if v.Composed != nil && boundary != nil {
 		updated.Reanchor = v.Composed.Reanchor
 	}
@@ -188,7 +196,7 @@ func (c endCompaction) checked(s *state, r compaction.Record) compaction.Verdict
 		fail.Code, fail.Reason = "internal", err.Error()
 		return fail
 	}
-	if v.Outcome == compaction.Completed && c.covered != len(s.Transcript.Items) {
+	if v.Composed != nil && v.Outcome == compaction.Completed && c.covered != len(s.Transcript.Items) {
 		fail.Code, fail.Reason = "baseMoved", "the thread changed while its context was compacted"
 		return fail
 	}
@@ -211,6 +219,8 @@ func contextMeasured(s *state, env env, r compaction.Record) Payload {
 	switch {
 	case r.After != nil:
 		u.Context, u.Source = r.After.Tokens, r.After.Source
+	case r.Replaced() && !env.auto.stateless: // only the provider can tell, and it has not
+		u.Context, u.Source = 0, compaction.SourceUnknown
 	case u.Source == "": // nothing was counted yet
 		u.Context, u.Source = env.base+s.tokens, transcript.Ruler
 	}

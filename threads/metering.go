@@ -58,6 +58,15 @@ func (s *state) otherContext(p Payload) bool {
 	}
 }
 
+// remeasure drops what was counted of the context before, and takes what a provider
+// told of the one that it made instead.
+func (s *state) remeasure(p Payload) {
+	s.Meter.Forget()
+	if u, ok := p.(CompactionUpdated); ok && u.Record.Replaced() && u.Record.After != nil {
+		s.Meter.Hold(s.Settings.model(), u.Record.After.Tokens)
+	}
+}
+
 // load is how full the thread is with more (by transcript.Estimate) added to its
 // context, in tokens of the model that au speaks of. Of a runtime only what it
 // reported is known.
@@ -87,19 +96,29 @@ func (s *state) counted(au automatic) bool {
 // count: then the size is an estimate.
 //
 // more is the estimate of what shares the report's commit.
-func (s *state) usageOf(env env, turn transcript.TurnID, last UsageUpdated, u adapters.Usage, more int) UsageUpdated {
+func (s *state) usageOf(env env, turn transcript.TurnID, last UsageUpdated, rep adapters.UsageReported, more int) UsageUpdated {
+	u := rep.Usage
 	r := UsageUpdated{
 		TurnID: turn, Last: u, Total: addUsage(last.Total, u), Base: env.base, Window: env.window,
 		Context: u.InputTokens + u.OutputTokens, Source: compaction.SourceProvider,
 		Estimate: env.asked, Model: env.auto.model,
 	}
-	l := s.load(env.auto, more)
+	au := env.auto
+	if r.Learned = s.reportedWindow(env, rep.Window); r.Learned != nil {
+		au.limits = au.limits.taught(*r.Learned)
+		r.Window = au.limits.window
+	}
+	l, g := s.load(au, more), s.Gate
+	if last.Gate != nil { // of the report before, in the same commit
+		g = *last.Gate
+	}
 	if u.InputTokens > 0 {
 		l.Used = r.Context
+		g = g.Counted(au.policy, l)
 	} else {
 		r.Context, r.Source = l.Used+u.OutputTokens, compaction.SourceEstimate
 	}
-	if g := s.Gate.Measured(env.auto.policy, l, env.auto.key); g != s.Gate {
+	if g = g.Measured(au.policy, l, au.key); g != s.Gate || last.Gate != nil {
 		r.Gate = &g
 	}
 	return r
@@ -122,7 +141,9 @@ func (s *state) uncounted(env env, turn transcript.TurnID, ps []Payload) []Paylo
 	if env.asked <= 0 {
 		return nil
 	}
-	return []Payload{s.usageOf(env, turn, s.Usage, adapters.Usage{}, more)}
+	last := s.Usage
+	last.Gate = nil
+	return []Payload{s.usageOf(env, turn, last, adapters.UsageReported{}, more)}
 }
 
 // baseEstimate is what the base of each request weighs by transcript.EstimateText.

@@ -150,7 +150,7 @@ type UsageUpdated struct {
 	Total   adapters.Usage    `json:"total"`
 	Context int               `json:"context"` // tokens of the full next request
 	Base    int               `json:"base"`    // of it, what no compaction can shrink; by transcript.Ruler
-	Source  string            `json:"source"`  // who counted Context: provider, estimate, or a ruler
+	Source  string            `json:"source"`  // who counted Context: provider, estimate, or a ruler; unknown: nobody has
 	Window  int               `json:"window"`  // context window; 0 if unknown
 
 	// Estimate is the meter's bare estimate of the request that Last counts; 0 if
@@ -158,6 +158,7 @@ type UsageUpdated struct {
 	Estimate int              `json:"estimate,omitempty"`
 	Model    string           `json:"model,omitempty"`
 	Gate     *compaction.Gate `json:"gate,omitempty"` // if this changed it
+	Learned  *LearnedWindow   `json:"learned,omitempty"`
 }
 
 // ErrorRaised tells of a failure. With WillRetry the turn goes on.
@@ -168,13 +169,16 @@ type ErrorRaised struct {
 	Learned   *LearnedWindow       `json:"learned,omitempty"`
 }
 
-// A LearnedWindow is a context window that a provider named when it refused a
-// request. It counts for as long as LearnedFor.
+// A LearnedWindow is a context window that a provider named. One that it named when it
+// refused a request counts for as long as LearnedFor, and only if it is smaller than
+// what is known. One that it reports beside its counts (Source provider) is no guess:
+// it counts until it reports another one.
 type LearnedWindow struct {
 	Provider string `json:"provider"`
 	Model    string `json:"model"`
 	Tokens   int    `json:"tokens"`
 	At       int64  `json:"atMs"`
+	Source   string `json:"source,omitempty"` // provider, or empty: from a refusal
 }
 
 // WarningRaised tells the user something that stops nothing.

@@ -114,7 +114,7 @@ func evolve(s *state, seq int64, at time.Time, p Payload) {
 	s.accept(acceptedIn(p), at)
 	s.learn(learnedIn(p))
 	if s.otherContext(p) {
-		defer s.Meter.Forget()
+		defer s.remeasure(p)
 	}
 	switch p := p.(type) {
 	case ThreadStarted, ThreadDeleted, NameUpdated, ThreadArchived, ThreadUnarchived, SettingsUpdated, MetadataUpdated:

@@ -13,20 +13,24 @@ import (
 // 0 if unknown.
 type limits struct {
 	window    int
-	source    string // who told window: config, server, builtin or learned; empty if unknown
+	source    string // who told window: config, server, builtin, learned or provider; empty if unknown
 	maxOutput int
 	images    bool            // it is shown images, and not told of them
 	price     *adapters.Price // nil if unknown
 }
 
-// sourceLearned is the source of a window that a provider named in an error.
-const sourceLearned = "learned"
+// Sources of a window: a provider named it in an error; a user bounded it.
+const (
+	sourceLearned = "learned"
+	sourceConfig  = "config"
+)
 
 // leastWindow is the smallest window that is believed.
 const leastWindow = 256
 
-// limits returns what is known of a model now. A learned window counts if it is the
-// smaller one.
+// limits returns what is known of a model now. A window that the provider reported
+// counts, unless the configuration has a smaller one; one learned from a refusal if it
+// is the smaller one.
 func (s *Service) limits(provider, model string) limits {
 	var l limits
 	for _, m := range s.modelsOf(provider) {
@@ -34,8 +38,17 @@ func (s *Service) limits(provider, model string) limits {
 			l = limits{window: m.ContextWindow, source: m.WindowSource, maxOutput: m.MaxOutput, images: m.Images, price: m.Price}
 		}
 	}
-	if w := s.learnedWindow(provider, model); w > 0 && (l.window <= 0 || w < l.window) {
-		l.window, l.source = w, sourceLearned
+	return l.taught(s.learnedWindow(provider, model))
+}
+
+// taught is l with what a provider said of the window.
+func (l limits) taught(w LearnedWindow) limits {
+	smaller := w.Tokens > 0 && (l.window <= 0 || w.Tokens < l.window)
+	switch {
+	case w.Tokens > 0 && w.Source == compaction.SourceProvider && (smaller || l.source != sourceConfig):
+		l.window, l.source = w.Tokens, compaction.SourceProvider
+	case smaller:
+		l.window, l.source = w.Tokens, sourceLearned
 	}
 	return l
 }
@@ -64,16 +77,16 @@ func (s *Service) learn(w *LearnedWindow) {
 
 // learnedWindow returns the newest window that was learned of a model; 0 if there is
 // none, or if it was too long ago.
-func (s *Service) learnedWindow(provider, model string) int {
+func (s *Service) learnedWindow(provider, model string) LearnedWindow {
 	key := LearnedWindow{Provider: provider, Model: model}.model()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w, ok := s.learned[key]
-	if ok && s.now().Sub(transcript.FromMillis(w.At)) > LearnedFor {
+	if ok && w.Source != compaction.SourceProvider && s.now().Sub(transcript.FromMillis(w.At)) > LearnedFor {
 		delete(s.learned, key)
-		return 0
+		return LearnedWindow{}
 	}
-	return w.Tokens
+	return w
 }
 
 // model is the name under which the meter knows the model.
@@ -86,6 +99,21 @@ func learnedFrom(o adapters.Overflow, settings Settings, known int, now time.Tim
 		return nil
 	}
 	return &LearnedWindow{Provider: settings.Provider, Model: settings.Model, Tokens: o.Limit, At: transcript.Millis(now)}
+}
+
+// reportedWindow is a window that the provider of a session reported beside its counts,
+// or nil if it is none or no news.
+func (s *state) reportedWindow(env env, tokens int) *LearnedWindow {
+	w := LearnedWindow{
+		Provider: env.auto.settings.Provider, Model: env.auto.settings.Model, Tokens: tokens, At: transcript.Millis(env.now),
+		Source: compaction.SourceProvider,
+	}
+	if tokens < leastWindow || slices.ContainsFunc(s.Learned, func(l LearnedWindow) bool {
+		return l.model() == w.model() && l.Tokens == tokens && l.Source == w.Source
+	}) {
+		return nil
+	}
+	return &w
 }
 
 // learn folds a learned window.
@@ -101,6 +129,8 @@ func (s *state) learn(w *LearnedWindow) {
 func learnedIn(p Payload) *LearnedWindow {
 	switch p := p.(type) {
 	case ErrorRaised:
+		return p.Learned
+	case UsageUpdated:
 		return p.Learned
 	case CompactionUpdated:
 		return p.Learned

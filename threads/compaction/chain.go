@@ -202,7 +202,7 @@ func (r *runner) notes(ctx context.Context, in Input) (notes string, d *defect) 
 	}}
 	defer func() {
 		if s.usage.Requests > 0 {
-			r.v.Usage = s.usage
+			r.v.Usage = r.v.Usage.plus(*s.usage)
 		}
 	}()
 	d = s.write(ctx)

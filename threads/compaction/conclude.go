@@ -37,7 +37,7 @@ func (r Record) Conclude(v Verdict, end End) (Record, *transcript.Boundary, *tra
 	r.Skipped, r.Warnings = append([]Skip{}, v.Skipped...), append([]string{}, v.Warnings...)
 	r.Usage = v.Usage
 	if n := v.Native; n != nil {
-		r.Native, r.Usage = &n.Info, n.Usage
+		r.disclosed(*n, end)
 	}
 	c := v.Composed
 	if c == nil {
@@ -66,6 +66,23 @@ func (r Record) Conclude(v Verdict, end End) (Record, *transcript.Boundary, *tra
 		Epoch: r.Epoch + 1, CompactionID: r.CompactionID, Covered: end.Covered, Kept: slices.Clone(c.Kept),
 		Checkpoint: &transcript.Item{ID: end.Checkpoint, Turn: r.TurnID, StartedAt: at, CompletedAt: at, Body: c.Checkpoint},
 	}, nil
+}
+
+// disclosed puts what a provider told of its own compaction into the record, as it
+// told it: nothing is judged, and what it did not tell stays unknown.
+func (r *Record) disclosed(n NativeDone, end End) {
+	r.Native, r.Usage = &n.Info, n.Usage
+	if n.Before > 0 {
+		r.Before = Told(n.Before, end.Window)
+	}
+	if r.After = nil; n.After > 0 {
+		r.After = Told(n.After, end.Window)
+	}
+}
+
+// Told is a size that a provider told.
+func Told(tokens int, w Window) *Measure {
+	return &Measure{Tokens: tokens, Window: optional(w.Tokens), Source: SourceProvider, WindowSource: optional(w.Source)}
 }
 
 // measured puts the sizes of c into the record, in tokens of the scale.

@@ -10,6 +10,9 @@ type Gate struct {
 	At       int    `json:"at,omitempty"`   // tokens used when it was shut
 	Base     int    `json:"base,omitempty"` // of these, what no compaction could shrink
 	Key      string `json:"key,omitempty"`  // of the model and the policy that it was shut for
+	// Awaits is set from a provider's own compaction until the provider counts again: the
+	// tokens before it. Until then nobody knows what it gained, so nothing is due.
+	Awaits int `json:"awaits,omitempty"`
 }
 
 // Shut is why a gate lets nothing through.
@@ -26,7 +29,24 @@ const (
 // succeeds closes it.
 func (g Gate) BreakerOpen() bool { return g.Failures >= breakerOpens }
 
-func (g Gate) armed() bool { return g.Shut == "" && !g.BreakerOpen() }
+func (g Gate) armed() bool { return g.Shut == "" && g.Awaits == 0 && !g.BreakerOpen() }
+
+// Replaced is the gate after a native compaction that completed, whoever asked for it,
+// of a context that had used tokens.
+func (g Gate) Replaced(key string, used int) Gate { return Gate{Key: key, Awaits: max(used, 1)} }
+
+// Counted is the gate at the provider's next count after Replaced. What gained nothing
+// is not tried again before the context has grown.
+func (g Gate) Counted(p Policy, l Load) Gate {
+	was := g.Awaits
+	switch g.Awaits = 0; {
+	case was == 0:
+		return g
+	case was-l.Used < p.MinGain(l):
+		return g.shut(ShutNoGain, l)
+	}
+	return g.Relieved(p, l)
+}
 
 // Ended is the gate after an automatic compaction. Whatever did not shrink the
 // context shuts it: else the same load would fire again at once.
@@ -79,7 +99,7 @@ func (g Gate) Undone(key string, l Load) Gate {
 // Measured is the gate at a new size of the context. Another model or policy arms
 // it and closes the breaker.
 func (g Gate) Measured(p Policy, l Load, key string) Gate {
-	if g.Key != key && (g.Shut != "" || g.Failures > 0) {
+	if g.Key != key && (g.Shut != "" || g.Failures > 0 || g.Awaits > 0) {
 		return Gate{Key: key}
 	}
 	smaller := l.Used < p.below(l, min(p.Fire(l), g.At)) // also of what was shut below the line

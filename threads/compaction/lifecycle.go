@@ -42,10 +42,10 @@ var allowed = map[Outcome][]Phase{
 	Completed: {PhaseCommitting},
 	Unchanged: {PhaseRunning, PhaseCommitting},
 	Refused:   {PhaseRequested, PhaseHooking, PhaseRunning},
-	Denied:    {PhaseHooking}, Failed: {PhaseRequested, PhaseHooking, PhaseRunning, PhaseCommitting},
+	Denied:    {PhaseHooking, PhaseRunning}, Failed: {PhaseRequested, PhaseHooking, PhaseRunning, PhaseCommitting},
 	Cancelled:   {PhaseRequested, PhaseHooking, PhaseRunning},
 	Interrupted: {PhaseRequested, PhaseHooking, PhaseRunning, PhaseCommitting},
-	Uncertain:   {PhaseRunning},
+	Uncertain:   {PhaseRunning, PhaseCommitting},
 }
 
 // CanEnd reports an error if a compaction in phase p cannot end with o.

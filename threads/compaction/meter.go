@@ -7,6 +7,8 @@ import "github.com/plimsoll-dev/plimsoll/threads/transcript"
 const (
 	SourceProvider = "provider" // the provider counted, and nothing was added since
 	SourceEstimate = "estimate" // RulerMeter
+	// SourceUnknown: the provider replaced its own history and has not counted since.
+	SourceUnknown = "unknown"
 )
 
 // RulerMeter is the name of the Meter's ruler in records: the script-aware estimate
@@ -74,6 +76,17 @@ func byAgent(b transcript.Body) bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// Hold takes what a provider told of its context at a time when it was asked nothing.
+func (m *Meter) Hold(model string, tokens int) {
+	if tokens <= 0 {
+		return
+	}
+	m.Reported, m.Since, m.Answering = tokens, 0, false
+	if m.Model != model {
+		m.Model, m.Ratio = model, 0
 	}
 }
 

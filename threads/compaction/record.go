@@ -17,6 +17,9 @@ const (
 	TriggerIdle     Trigger = "idle"          // the thread rests
 	TriggerWindow   Trigger = "smallerWindow" // the thread's model was changed for one with a smaller window
 	TriggerBudget   Trigger = "taskBudget"    // most of the turn's token budget is spent
+	// TriggerProvider: the provider compacted its history by itself, in the middle of a
+	// turn. This server only tells of it.
+	TriggerProvider Trigger = "provider"
 	// TriggerBytes: a request has, or would have, too many bytes. It is no compaction of
 	// text: images are told in words, and tokens are no matter of it.
 	TriggerBytes Trigger = "payloadTooLarge"
@@ -57,7 +60,7 @@ const (
 	Completed   Outcome = "completed"   // the context was replaced
 	Unchanged   Outcome = "unchanged"   // nothing to gain; Code says why
 	Refused     Outcome = "refused"     // the asked route does not exist here; Code, Reason, Remedy
-	Denied      Outcome = "denied"      // a pre hook said no
+	Denied      Outcome = "denied"      // a pre hook said no, or one of the provider's own
 	Failed      Outcome = "failed"      // every link of the chain failed
 	Cancelled   Outcome = "cancelled"   // the client asked for it
 	Interrupted Outcome = "interrupted" // turn/interrupt, or the server died
@@ -112,7 +115,8 @@ type Measure struct {
 	Tokens int    `json:"tokens"`
 	Window *int   `json:"window"`
 	Source string `json:"source"`
-	// WindowSource says who told Window: config, server, builtin or learned.
+	// WindowSource says who told Window: config, server, builtin, learned (from an
+	// error) or provider (in a report).
 	WindowSource *string `json:"windowSource"`
 }
 
@@ -175,6 +179,28 @@ type Usage struct {
 	Requests     int      `json:"requests"`
 	DurationMs   int64    `json:"durationMs"`
 	CostUSD      *float64 `json:"costUsd"` // null if the price is unknown
+}
+
+// Replaced reports a native compaction that completed: the provider has another history.
+func (r *Record) Replaced() bool {
+	return r.Outcome != nil && *r.Outcome == Completed && r.Native != nil
+}
+
+// plus is the usage of two parts of one compaction, of which the first may be nil.
+func (u *Usage) plus(more Usage) *Usage {
+	if u == nil {
+		return &more
+	}
+	more.InputTokens += u.InputTokens
+	more.OutputTokens += u.OutputTokens
+	more.Requests += u.Requests
+	more.DurationMs += u.DurationMs
+	if u.CostUSD == nil || more.CostUSD == nil {
+		more.CostUSD = nil // the sum is unknown
+	} else {
+		more.CostUSD = new(*u.CostUSD + *more.CostUSD)
+	}
+	return &more
 }
 
 // Terminal reports whether the record has its outcome.

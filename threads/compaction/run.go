@@ -52,7 +52,8 @@ type Job struct {
 	// pre hook said.
 	Enter func(ctx context.Context, p Phase, r Route) error
 	// Native runs the provider's own compaction until its matching completion.
-	// Instructions are those of the user and of the hooks.
+	// Instructions are those of the user and of the hooks. A *NativeError says how it
+	// ended instead; what it cost is returned beside it.
 	Native func(ctx context.Context, instructions string) (NativeDone, error)
 }
 
@@ -63,11 +64,28 @@ type Auto struct {
 	MinGain int // less is unchanged{noGain}
 }
 
-// NativeDone is what a provider disclosed of a compaction that completed.
+// NativeDone is what a provider disclosed of a compaction that completed. Before and
+// After are its own figures, in tokens, 0 if it told none.
 type NativeDone struct {
-	Info  NativeInfo
-	Usage *Usage
+	Info          NativeInfo
+	Usage         *Usage
+	Before, After int
+	Window        int // that it named; 0 if it did not
+	Reanchored    bool
+	Warnings      []string
 }
+
+// A NativeError is a native compaction that did not complete, and how that ends it.
+type NativeError struct {
+	Outcome              Outcome
+	Code, Reason, Remedy string
+	// Lossy: the provider lost its history, and another link can make a new one of the
+	// journal.
+	Lossy bool
+}
+
+// Error implements error.
+func (e *NativeError) Error() string { return e.Reason }
 
 // A Verdict is how a run ended. Exactly one of Composed and Native is set if the
 // outcome is Completed; the thread commits it. Composed is also set if the outcome
@@ -83,7 +101,7 @@ type Verdict struct {
 	Warnings []string
 	Composed *Composed
 	Native   *NativeDone
-	Usage    *Usage // of the model writer, whatever came of it; nil if none was asked
+	Usage    *Usage // of all that was asked and did not complete natively; nil if nothing was
 }
 
 // Codes of the outcomes failed, and of skipped links.
@@ -198,24 +216,49 @@ func (r *runner) hooks(ctx context.Context) bool {
 	return false
 }
 
-// native waits for the provider's own compaction. It reports false if that failed
-// and the turn cannot go on without a smaller context: the chain then goes on.
+// native waits for the provider's own compaction. It reports false if the chain goes
+// on, which it does unless this route was asked for: where the provider refuses after
+// all, where it lost its history, and where the turn cannot go on without a smaller
+// context. What completed is completed, also if somebody wanted it to end meanwhile.
 func (r *runner) native(ctx context.Context) bool {
 	done, err := r.job.Native(ctx, r.wish)
-	switch {
-	case err == nil:
-		if r.enter(ctx, PhaseCommitting) {
+	r.v.Warnings = append(r.v.Warnings, done.Warnings...)
+	if err == nil {
+		if r.enter(context.WithoutCancel(ctx), PhaseCommitting) {
 			r.v.Outcome, r.v.Native = Completed, &done
 		}
-	case r.interrupted(ctx):
-	case r.job.Trigger.Recovers() && r.job.Route != RouteNative:
-		r.skip(string(RouteNative), string(fault.CodeOf(err)), fault.MessageOf(err))
+		return true
+	}
+	r.v.Usage = done.Usage
+	ended, known := errors.AsType[*NativeError](err)
+	if !known {
+		ended = &NativeError{Outcome: Failed, Code: string(fault.CodeOf(err)), Reason: fault.MessageOf(err)}
+	}
+	switch {
+	case r.job.Route != RouteNative && ctx.Err() == nil && r.goesOn(*ended):
+		r.skip(string(RouteNative), ended.Code, ended.Reason)
 		r.v.Route = RouteLocal
 		return false
-	default:
-		r.fail(err)
+	case known && (ended.Lossy || ended.Outcome == Uncertain): // true whoever wanted it to end
+	case r.interrupted(ctx):
+		return true
 	}
+	r.v.Outcome, r.v.Code, r.v.Reason, r.v.Remedy = ended.Outcome, ended.Code, ended.Reason, ended.Remedy
 	return true
+}
+
+// goesOn reports whether the next link is tried after a native compaction that ended.
+func (r *runner) goesOn(e NativeError) bool {
+	switch e.Outcome {
+	case Refused:
+		return true
+	case Failed:
+		return e.Lossy || r.job.Trigger.Recovers()
+	case Unchanged:
+		return r.job.Trigger.Recovers() // it is no end there
+	case Completed, Denied, Cancelled, Interrupted, Uncertain:
+	}
+	return false
 }
 
 func (r *runner) skip(link, code, reason string) {
