@@ -6,8 +6,10 @@
 //   - A test that needs a program says which version it ran.
 //   - Where the program is missing the test is skipped and says how to get it; if the
 //     environment variable CI is set it fails instead.
-//   - Nothing here runs a program with the home of the developer: Codex is only
-//     asked for its version, in a home of its own.
+//   - Nothing here runs a program with the home of the developer: they are only asked
+//     for their versions, in a home of their own, and CodexHome and ClaudeHome make
+//     homes and environments in which they reach a scripted model server and nothing
+//     else.
 package clis
 
 import (
@@ -38,10 +40,33 @@ var codex = program{
 	path: "node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex",
 }
 
+var claude = program{
+	name: "claude", variable: "PLIMSOLL_CLAUDE", version: []string{"--version"},
+	path: "node_modules/@anthropic-ai/claude-code-linux-x64/claude", // its package puts no link to it without scripts
+}
+
 // Codex returns the path of the codex binary.
 func Codex(t testing.TB) string {
 	t.Helper()
 	return codex.find(t)
+}
+
+// Claude returns the path of the binary of Claude Code.
+func Claude(t testing.TB) string {
+	t.Helper()
+	return claude.find(t)
+}
+
+// Installed returns the path of a program, codex or claude, and what it says about its
+// version.
+func Installed(name string) (path, version string, err error) {
+	for _, p := range []*program{&codex, &claude} {
+		if p.name == name {
+			p.once.Do(p.look)
+			return p.found, p.says, p.err
+		}
+	}
+	return "", "", fmt.Errorf("clis: no program %q is known", name)
 }
 
 func (p *program) find(t testing.TB) string {
@@ -77,7 +102,7 @@ func (p *program) look() {
 	}
 	defer func() { p.err = first(p.err, os.RemoveAll(home)) }()
 	cmd := exec.Command(p.found, p.version...)
-	cmd.Env = []string{"HOME=" + home, "CODEX_HOME=" + home}
+	cmd.Env = []string{"HOME=" + home, "CODEX_HOME=" + home, "CLAUDE_CONFIG_DIR=" + home}
 	out, err := cmd.Output()
 	if err != nil {
 		p.err = fmt.Errorf("%s is not installed: %w", p.name, err)

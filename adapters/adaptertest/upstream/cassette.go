@@ -72,6 +72,8 @@ type condition struct {
 	last bool // in its last message
 	not  bool
 	line int
+
+	writer bool // the request is that of a checkpoint writer, or by which a program compacts
 }
 
 // An op is one thing that an answer does.
@@ -91,6 +93,7 @@ const (
 	opSay kind = iota
 	opPad
 	opThink
+	opCompaction
 	opCall
 	opUsage
 	opFinish
@@ -230,7 +233,7 @@ func (x *exchange) complete(usage string) {
 			told = true
 		case opCall:
 			calls = true
-		case opSay, opPad, opThink, opDelay, opHold:
+		case opSay, opPad, opThink, opCompaction, opDelay, opHold:
 		}
 	}
 	if !finish {

@@ -3,6 +3,7 @@ package upstream
 import (
 	"bytes"
 	"encoding/json"
+	"net/http"
 )
 
 // chatWire is OpenAI's chat completions (platform docs, "Chat Completions API").
@@ -13,7 +14,7 @@ var chatWire = wire{
 	encode: func(a answer) encoder { return &chatEncoder{answer: a} },
 }
 
-func readChat(body []byte) (request, error) {
+func readChat(body []byte, _ http.Header) (request, error) {
 	var r struct {
 		Model               string `json:"model"`
 		Stream              bool   `json:"stream"`

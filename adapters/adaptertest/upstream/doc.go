@@ -1,6 +1,7 @@
 // Package upstream plays a model server from a cassette, for tests, the README, the
-// demo and the benches. It speaks OpenAI's chat completions and Ollama's native
-// chat, streaming and not, and the endpoints by which windows are discovered. Each
+// demo and the benches. It speaks OpenAI's chat completions, Ollama's native chat,
+// OpenAI's Responses as codex uses them and Anthropic's Messages as Claude Code uses
+// them, streaming and not, and the endpoints by which windows are discovered. Each
 // wire is one file of this package; what a cassette says is the same on all.
 //
 // A cassette is a txtar archive. The text before its first file holds settings,
@@ -11,7 +12,7 @@
 //
 // Settings, all optional:
 //
-//	server NAME          whose habits: generic, openai, llama.cpp, ollama, vllm, lmstudio, openrouter,
+//	server NAME          whose habits: generic, openai, anthropic, llama.cpp, ollama, vllm, lmstudio, openrouter,
 //	                     litellm, groq, xai, deepseek, mistral, kimi, glm
 //	model ID [window=N] [trained=N] [output=N]   one that is listed; window is the loaded one
 //	key TEXT             requests without this key get 401
@@ -24,7 +25,8 @@
 // Which exchange answers a request: of those that are not used up the first whose
 // conditions hold; if there is none, the first that has no conditions. So
 // the plain ones are a conversation in order, whatever else is asked between. A
-// request that holds transcript.WriterMark is only answered by an exchange with
+// request of a checkpoint writer, which holds transcript.WriterMark, or one by which
+// codex or Claude Code compact by themselves, is only answered by an exchange with
 // conditions. Conditions, all of which must hold:
 //
 //	when TEXT            the request contains it, as it stands or in a JSON string
@@ -52,6 +54,7 @@
 //	say TEXT             text of the answer
 //	pad N                N characters of generated prose, the same every time
 //	think TEXT           text of the thinking
+//	compaction TEXT      the item of a provider's own compaction (Responses only)
 //	call NAME ARGS [ID]  a tool call; ARGS is JSON, or a quoted string that need not be; the ID "-" is none
 //	usage IN OUT [cached=N] [reasoning=N]
 //	usage auto           the input is the request's characters/4, the output the answer's

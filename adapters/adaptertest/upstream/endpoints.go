@@ -13,20 +13,21 @@ type endpoint func(s settings, body []byte) (any, bool)
 
 // endpoints by method and path.
 var endpoints = map[string]endpoint{
-	"GET /v1/models":        func(s settings, _ []byte) (any, bool) { return listModels(s), true },
-	"GET /models":           func(s settings, _ []byte) (any, bool) { return listModels(s), true }, // of a base URL without /v1
-	"GET /props":            only("llama.cpp", props),
-	"POST /tokenize":        tokenize,
-	"POST /apply-template":  only("llama.cpp", applyTemplate),
-	"POST /api/show":        only("ollama", show),
-	"GET /api/ps":           only("ollama", loaded),
-	"GET /api/tags":         only("ollama", tags),
-	"GET /api/v0/models":    only("lmstudio", lmModels),
-	"GET /api/version":      only("ollama", func(settings, []byte) any { return object{"version": "0.33.0"} }),
-	"GET /version":          only("vllm", func(settings, []byte) any { return object{"version": "0.12.0"} }),
-	"GET /health":           func(settings, []byte) (any, bool) { return object{"status": "ok"}, true },
-	"GET /api/v1/models":    only("openrouter", func(s settings, _ []byte) any { return listModels(s) }),
-	"GET /openai/v1/models": only("groq", func(s settings, _ []byte) any { return listModels(s) }),
+	"GET /v1/models":                 func(s settings, _ []byte) (any, bool) { return listModels(s), true },
+	"GET /models":                    func(s settings, _ []byte) (any, bool) { return listModels(s), true }, // of a base URL without /v1
+	"GET /props":                     only("llama.cpp", props),
+	"POST /tokenize":                 tokenize,
+	"POST /apply-template":           only("llama.cpp", applyTemplate),
+	"POST /api/show":                 only("ollama", show),
+	"GET /api/ps":                    only("ollama", loaded),
+	"GET /api/tags":                  only("ollama", tags),
+	"GET /api/v0/models":             only("lmstudio", lmModels),
+	"GET /api/version":               only("ollama", func(settings, []byte) any { return object{"version": "0.33.0"} }),
+	"GET /version":                   only("vllm", func(settings, []byte) any { return object{"version": "0.12.0"} }),
+	"GET /health":                    func(settings, []byte) (any, bool) { return object{"status": "ok"}, true },
+	"GET /api/v1/models":             only("openrouter", func(s settings, _ []byte) any { return listModels(s) }),
+	"POST /v1/messages/count_tokens": countTokens,
+	"GET /openai/v1/models":          only("groq", func(s settings, _ []byte) any { return listModels(s) }),
 }
 
 // only is an endpoint that one server has.

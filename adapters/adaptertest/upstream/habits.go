@@ -25,6 +25,7 @@ func init() {
 	for _, s := range []server{
 		{"generic", "reasoning_content", genericModel, openAIError("invalid_request_error", "context_length_exceeded", longMessages)},
 		{"openai", "reasoning_content", listed(), openAIError("invalid_request_error", "context_length_exceeded", longMessages)},
+		{"anthropic", "thinking", anthropicModel, tooLongPrompt},
 		{"llama.cpp", "reasoning_content", llamaModel, llamaError},
 		{"ollama", "reasoning", listed(), openAIError("invalid_request_error", nil, availableContext)},
 		{"vllm", "reasoning", listed("max_model_len"), flatError(func(e excess) string {
@@ -112,6 +113,10 @@ func genericModel(m model) object {
 		o["max_output_tokens"] = m.output
 	}
 	return o
+}
+
+func anthropicModel(m model) object {
+	return object{"type": "model", "id": m.id, "display_name": m.id, "created_at": "2026-01-01T00:00:00Z", "max_input_tokens": m.window, "max_tokens": m.output}
 }
 
 func llamaModel(m model) object {

@@ -1,6 +1,9 @@
 package upstream
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"net/http"
+)
 
 // ollamaWire is Ollama's native chat (its docs, api.md "Generate a chat
 // completion"): a stream of JSON lines, unless it is asked for none.
@@ -17,7 +20,7 @@ var ollamaWire = wire{
 	encode: func(a answer) encoder { return &ollamaEncoder{answer: a} },
 }
 
-func readOllama(body []byte) (request, error) {
+func readOllama(body []byte, _ http.Header) (request, error) {
 	r := struct {
 		Model   string `json:"model"`
 		Stream  *bool  `json:"stream"`

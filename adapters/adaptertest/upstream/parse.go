@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
 
 // A parser reads the directives of a cassette.
@@ -230,16 +228,17 @@ var directives = map[string]func(*parser, *exchange) error{
 	"chunks": func(p *parser, x *exchange) error { return p.chunks(&x.pieces) },
 	"deltas": func(p *parser, x *exchange) error { return p.deltas(&x.pieces) },
 
-	"say":    func(p *parser, x *exchange) error { return p.op(x, opSay, p.needed) },
-	"think":  func(p *parser, x *exchange) error { return p.op(x, opThink, p.needed) },
-	"finish": func(p *parser, x *exchange) error { return p.op(x, opFinish, p.needed) },
-	"done":   func(p *parser, x *exchange) error { return p.op(x, opDone, p.nothing) },
-	"hold":   func(p *parser, x *exchange) error { return p.op(x, opHold, p.needed) },
-	"hang":   func(p *parser, x *exchange) error { return p.op(x, opHang, p.nothing) },
-	"cut":    func(p *parser, x *exchange) error { return p.op(x, opCut, p.nothing) },
-	"eof":    func(p *parser, x *exchange) error { return p.op(x, opEOF, p.nothing) },
-	"raw":    func(p *parser, x *exchange) error { return p.op(x, opRaw, p.needed) },
-	"data":   func(p *parser, x *exchange) error { return p.frame(x, "") },
+	"say":        func(p *parser, x *exchange) error { return p.op(x, opSay, p.needed) },
+	"compaction": func(p *parser, x *exchange) error { return p.op(x, opCompaction, p.needed) },
+	"think":      func(p *parser, x *exchange) error { return p.op(x, opThink, p.needed) },
+	"finish":     func(p *parser, x *exchange) error { return p.op(x, opFinish, p.needed) },
+	"done":       func(p *parser, x *exchange) error { return p.op(x, opDone, p.nothing) },
+	"hold":       func(p *parser, x *exchange) error { return p.op(x, opHold, p.needed) },
+	"hang":       func(p *parser, x *exchange) error { return p.op(x, opHang, p.nothing) },
+	"cut":        func(p *parser, x *exchange) error { return p.op(x, opCut, p.nothing) },
+	"eof":        func(p *parser, x *exchange) error { return p.op(x, opEOF, p.nothing) },
+	"raw":        func(p *parser, x *exchange) error { return p.op(x, opRaw, p.needed) },
+	"data":       func(p *parser, x *exchange) error { return p.frame(x, "") },
 	"event": func(p *parser, x *exchange) error {
 		name, arg, _ := strings.Cut(p.arg, " ")
 		p.arg = strings.TrimSpace(arg)
@@ -287,7 +286,7 @@ func (p *parser) condition(to *[]condition, c condition) (err error) {
 }
 
 func writer(p *parser, x *exchange) error {
-	x.when = append(x.when, condition{text: transcript.WriterMark, line: p.line})
+	x.when = append(x.when, condition{writer: true, line: p.line})
 	_, err := p.nothing()
 	return err
 }

@@ -98,6 +98,13 @@ func (p *player) do(o op) (over bool, err error) {
 		return false, p.say(prose(o.n, fmt.Sprint(p.x.name, p.a.play)), false)
 	case opThink:
 		return false, p.say(p.fill(o.text), true)
+	case opCompaction:
+		c, is := p.enc.(compacter)
+		if !is {
+			p.s.mistake(p.x.line, "%q has a compaction, which the wire of request %d knows nothing of", p.x.name, p.s.count())
+			return false, nil
+		}
+		p.stream(func() []byte { return c.compaction(p.fill(o.text)) })
 	case opCall:
 		return false, p.call(o.call)
 	case opUsage:

@@ -58,7 +58,7 @@ type Recorded struct {
 	Header   http.Header // without keys
 	Body     []byte
 	Tokens   int    // of the body, as this server counts
-	Writer   bool   // it is that of a checkpoint writer
+	Writer   bool   // it is that of a checkpoint writer, or by which a program compacts
 	Exchange string // that answered it; empty if none did
 	// Refused: it had more tokens than the limit.
 	Refused bool
@@ -274,11 +274,12 @@ func (s *Server) model(w wire, rec *Recorded) http.HandlerFunc {
 	invalid := func(text string) http.HandlerFunc {
 		return w.error(400, object{"error": object{"message": text, "type": "invalid_request_error"}})
 	}
-	req, err := w.read(rec.Body)
+	req, err := w.read(rec.Body, rec.Header)
 	if err != nil {
 		s.mistake(1, "request %d is no JSON of %s: %v", s.count(), w.path, err)
 		return invalid("the request is no JSON")
 	}
+	rec.Writer = rec.Writer || req.writer
 	req.model = cmp.Or(req.model, named(s.cassette.settings, rec.Body).id)
 	if l := s.cassette.settings.limit; s.over(l, req, rec.Tokens) {
 		rec.Refused = true
@@ -353,6 +354,9 @@ func refuse[V any](status int, v V) http.HandlerFunc {
 func (s *Server) next(rec *Recorded, req request) (*exchange, int) {
 	var all string
 	holds := func(c condition) bool {
+		if c.writer {
+			return rec.Writer
+		}
 		in := req.last
 		if !c.last {
 			if all = cmp.Or(all, texts(rec.Body)); strings.Contains(string(rec.Body), c.text) {

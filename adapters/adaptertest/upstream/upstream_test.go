@@ -288,7 +288,7 @@ func TestMistakesInACassetteNameFileAndLine(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"# c\n\nwindow 8":                        `c.txtar:3: there is no directive "window" here; there are chunks, deltas, key, `,
-		"server x":                               `c.txtar:1: there is no server "x"; there are deepseek, `,
+		"server x":                               `c.txtar:1: there is no server "x"; there are anthropic, `,
 		"model":                                  `c.txtar:1: model wants an id`,
 		"model a size=3":                         `c.txtar:1: "size=3" is not known here; there are output, trained, window`,
 		"model a window=x":                       `c.txtar:1: "x" is no number as is needed here`,

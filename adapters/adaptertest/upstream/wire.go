@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 )
@@ -14,7 +15,7 @@ type wire struct {
 	path   string
 	stream string // content type of a stream
 	// read finds in a body what a player has to know.
-	read func(body []byte) (request, error)
+	read func(body []byte, h http.Header) (request, error)
 	// refuse puts an error of OpenAI's shape into the wire's own; nil: it is that.
 	refuse func(object) object
 	// encode returns the encoder of one answer.
@@ -25,7 +26,7 @@ type wire struct {
 var wires = map[string]wire{}
 
 func init() {
-	for _, w := range []wire{chatWire, ollamaWire} {
+	for _, w := range []wire{chatWire, ollamaWire, responsesWire, messagesWire} {
 		wires[w.path] = w
 	}
 }
@@ -37,6 +38,7 @@ type request struct {
 	usage     bool // it wants to be told the usage in a stream
 	maxOutput int
 	last      string // text of its last message
+	writer    bool   // a program asks for the summary of a compaction of its own
 }
 
 // An answer is what an encoder knows of the answer that it encodes.
@@ -56,6 +58,11 @@ type encoder interface {
 	done() []byte
 	// whole is the answer to a request that wants no stream.
 	whole(r reply) []byte
+}
+
+// A compacter is an encoder of a wire that has an item for a provider's own compaction.
+type compacter interface {
+	compaction(text string) []byte
 }
 
 // A reply is a whole answer.

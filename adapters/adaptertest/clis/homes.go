@@ -1,0 +1,59 @@
+package clis
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// A Home is a private one for a program: its folder, and the whole environment of a
+// child that is to use it.
+type Home struct {
+	Dir string
+	Env []string
+}
+
+// window is the context window that codex is told of the scripted model.
+const window = 100_000
+
+// CodexHome makes a home for codex below dir, in which its model is the one of a
+// scripted server. More is added to its config.toml, before the first section. codex
+// retries nothing, asks no network and compacts by its own prompt (codex 0.171,
+// observed).
+func CodexHome(dir, url, more string) (Home, error) {
+	h := Home{Dir: filepath.Join(dir, "codex-home")}
+	text := fmt.Sprintf(`model = "scripted"
+model_provider = "scripted"
+model_context_window = %d
+check_for_update_on_startup = false
+%s
+[analytics]
+enabled = false
+
+[model_providers.scripted]
+name = "scripted"
+base_url = "%s/v1"
+env_key = "SCRIPTED_KEY"
+wire_api = "responses"
+request_max_retries = 0
+stream_max_retries = 0
+`, window, more, url)
+	if err := os.MkdirAll(h.Dir, 0o700); err != nil {
+		return h, err
+	}
+	h.Env = []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "CODEX_HOME=" + h.Dir, "SCRIPTED_KEY=scripted", "LANG=C.UTF-8", "TMPDIR=" + os.TempDir()}
+	return h, os.WriteFile(filepath.Join(h.Dir, "config.toml"), []byte(text), 0o600)
+}
+
+// ClaudeHome makes a home for Claude Code below dir, whose API is a scripted server.
+// It reports nothing, updates nothing and asks for nothing beside its messages (Claude
+// Code 2.1.332, observed).
+func ClaudeHome(dir, url string) (Home, error) {
+	h := Home{Dir: filepath.Join(dir, "claude-home")}
+	h.Env = []string{
+		"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "CLAUDE_CONFIG_DIR=" + h.Dir, "LANG=C.UTF-8", "TMPDIR=" + os.TempDir(),
+		"ANTHROPIC_BASE_URL=" + url, "ANTHROPIC_API_KEY=scripted", "DISABLE_TELEMETRY=1", "DISABLE_ERROR_REPORTING=1",
+		"DISABLE_AUTOUPDATER=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "IS_SANDBOX=1",
+	}
+	return h, os.MkdirAll(h.Dir, 0o700)
+}
