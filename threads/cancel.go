@@ -35,6 +35,8 @@ func (c cancelCompaction) decide(s *state, env env) (decision, error) {
 		return decision{}, fault.New(fault.NotFound, "thread %s has no compaction %s", s.ID, c.id)
 	case rec.Terminal():
 		return decision{}, fault.New(fault.Conflict, "compaction %s has ended already: it is %s", c.id, *rec.Outcome)
+	case rec.Trigger == compaction.TriggerProvider:
+		return decision{}, fault.New(fault.Refused, "compaction %s is the provider's own and nobody else's to cancel; interrupt turn %s to stop it", c.id, rec.TurnID)
 	case rec.Phase == compaction.PhaseCommitting:
 		return decision{}, fault.New(fault.Conflict, "compaction %s is being committed and cannot be cancelled any more; undo it instead", c.id)
 	}

@@ -32,6 +32,7 @@ type env struct {
 	asked     int            // estimate of the request that nobody has counted yet; 0: none
 	learned   *LearnedWindow // to be journaled with the next failure
 	policy    compaction.Policy
+	restate   func() string // what the first request after a compaction is to restate
 
 	// resettle checks settings that were changed, and fills what is empty.
 	resettle func(old, changed Settings) (Settings, error)
@@ -361,7 +362,8 @@ func (c report) decide(s *state, env env) (decision, error) {
 	if s.Active != c.turn {
 		return decision{}, fault.New(fault.Cancelled, "turn %s is over", c.turn)
 	}
-	return decision{payloads: reported(s, env, c.turn, c.updates)}, nil
+	ps := reported(s, env, c.turn, c.updates)
+	return decision{payloads: ps, effects: foreignHooks(ps)}, nil
 }
 
 // reported maps a session's updates to payloads. Times are the server's.
@@ -369,6 +371,7 @@ func reported(s *state, env env, turn transcript.TurnID, updates []adapters.Upda
 	ps := make([]Payload, 0, len(updates))
 	usage, waiting, more := s.Usage, s.waitingCalls(nil), 0
 	usage.Gate = nil
+	foreign := s.watch(env, turn)
 	for _, u := range updates {
 		switch u := u.(type) {
 		case adapters.ItemStarted:
@@ -397,14 +400,17 @@ func reported(s *state, env env, turn transcript.TurnID, updates []adapters.Upda
 		case adapters.UsageReported:
 			usage = s.usageOf(env, turn, usage, u, more)
 			ps = append(ps, usage)
+			foreign.counted(usage)
 		case adapters.PlanUpdated:
 			ps = append(ps, PlanUpdated{TurnID: turn, Plan: u.Plan})
 		case adapters.Retrying:
 			ps = append(ps, ErrorRaised{TurnID: turn, WillRetry: true, Error: transcript.TurnError{Message: u.Message, Code: "retrying"}})
 		case adapters.Warned:
 			ps = append(ps, WarningRaised{Message: u.Message})
-		case adapters.CompactionBegan, adapters.CompactionEnded:
-			// only runtimes report them, of which there is none yet
+		case adapters.CompactionBegan:
+			ps = append(ps, foreign.to(compaction.PhaseRunning)...)
+		case adapters.CompactionEnded:
+			ps = append(ps, foreign.ended(u, &usage)...)
 		case adapters.TextDelta:
 			// goes to the hub, never to the journal
 		}

@@ -125,6 +125,9 @@ func (compactIdle) decide(s *state, env env) (decision, error) {
 // input that waits for it counts as the load: it is what would fire again.
 func (s *state) gateAfter(env env, r compaction.Record) *compaction.Gate {
 	g := s.Gate
+	if r.Trigger == compaction.TriggerProvider {
+		return s.gateAfterForeign(env, r)
+	}
 	if !r.Trigger.Automatic() {
 		g = g.EndedManually(*r.Outcome)
 		if r.Replaced() {

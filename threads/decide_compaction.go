@@ -1,6 +1,7 @@
 package threads
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
@@ -24,7 +25,7 @@ func (c requestCompaction) decide(s *state, env env) (decision, error) {
 	if again {
 		return decision{answer: recordOf(transcript.CompactionID(prior.Result))}, nil
 	}
-	if r := s.running(); r != nil {
+	if r := cmp.Or(s.running(), s.foreign()); r != nil {
 		d := decision{answer: recordOf(r.CompactionID)}
 		if a := s.acceptance(env, c.p.IdempotencyKey, c.hash, string(r.CompactionID)); a != nil {
 			d.payloads = []Payload{CompactionUpdated{Record: *r, Accepted: a}} // so that the key gets this answer again
@@ -153,6 +154,8 @@ func (c endCompaction) decide(s *state, env env) (decision, error) {
 	updated := CompactionUpdated{Record: rec, Boundary: boundary, Prune: prune, Gate: s.gateAfter(env, rec), Learned: learned}
 	if v.Composed != nil && boundary != nil {
 		updated.Reanchor = v.Composed.Reanchor
+	} else {
+		updated.Reanchor = reanchorAfter(env, rec, v.Native)
 	}
 	ps := []Payload{updated}
 	d := decision{}
@@ -209,10 +212,14 @@ func (c endCompaction) checked(s *state, r compaction.Record) compaction.Verdict
 
 // contextMeasured reports the size of the next request after a compaction, also
 // after one that changed nothing.
-func contextMeasured(s *state, env env, r compaction.Record) Payload {
-	u := s.Usage
+func contextMeasured(s *state, env env, r compaction.Record) UsageUpdated {
+	return measuredAfter(s, s.Usage, env, r)
+}
+
+// measuredAfter is contextMeasured where u was reported last.
+func measuredAfter(s *state, u UsageUpdated, env env, r compaction.Record) UsageUpdated {
 	u.TurnID, u.Window, u.Base = r.TurnID, env.window, env.base
-	u.Last, u.Estimate, u.Model, u.Gate = adapters.Usage{}, 0, "", nil // of no request: as codex says it (codex 0.171, observed)
+	u.Last, u.Estimate, u.Model, u.Gate, u.Learned = adapters.Usage{}, 0, "", nil, nil // of no request: as codex says it (codex 0.171, observed)
 	if c := r.Usage; c != nil {
 		u.Total = addUsage(u.Total, adapters.Usage{InputTokens: c.InputTokens, OutputTokens: c.OutputTokens})
 	}
@@ -311,7 +318,7 @@ func (c recoverThread) decide(s *state, env env) (decision, error) {
 	case c.continues && s.onlyWaits():
 		effects = append(effects, continueTurn{active.ID})
 	default:
-		d, err := endTurn{turn: active.ID, stopped: true, partial: c.partial}.decide(s, env)
+		d, err := endTurn{turn: active.ID, stopped: true, died: true, partial: c.partial}.decide(s, env)
 		if err != nil {
 			return decision{}, err
 		}
@@ -335,6 +342,9 @@ func (c recoverThread) endCompactions(s *state, env env) []Payload {
 	for _, r := range s.Compactions {
 		if r.Terminal() {
 			continue
+		}
+		if r.Trigger == compaction.TriggerProvider && r.TurnID == s.Active {
+			continue // its turn ends it
 		}
 		v := compaction.Verdict{Outcome: compaction.Interrupted, Code: "restart", Reason: "the server stopped while the compaction was open"}
 		if r.Route != nil {

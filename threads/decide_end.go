@@ -18,6 +18,7 @@ type endTurn struct {
 	stopped bool                  // the turn was interrupted
 	partial map[transcript.ItemID]string
 	native  bool // the session compacts by itself
+	died    bool // nobody saw the run end: the server stopped
 }
 
 func (c endTurn) decide(s *state, env env) (decision, error) {
@@ -27,11 +28,13 @@ func (c endTurn) decide(s *state, env env) (decision, error) {
 	}
 	c.stopped = c.stopped || s.Stopping
 	ps := reported(s, env, c.turn, c.end.Updates)
+	ps = append(ps, s.abandonForeign(env, ps, c.stopped, c.died)...)
+	effects := foreignHooks(ps)
 	ofTurn := func(r Request) bool { return r.TurnID == c.turn }
 	asked := cancelRequests(s, ofTurn)
 	if more := s.unreadInput(env.read); len(more) > 0 && c.err == nil && !c.stopped {
 		ps = append(append(ps, asked...), s.unflag(ofTurn)...)
-		return decision{payloads: ps, effects: []effect{runTurn{c.turn, more}}}, nil
+		return decision{payloads: ps, effects: append(effects, runTurn{c.turn, more})}, nil
 	}
 	if c.err == nil && !c.stopped && s.Budget.Limit > 0 {
 		ps = append(ps, s.uncounted(env, c.turn, ps)...)
@@ -51,7 +54,7 @@ func (c endTurn) decide(s *state, env env) (decision, error) {
 	if c.err != nil && !c.stopped {
 		ps = append(ps, ErrorRaised{TurnID: c.turn, Error: *c.err, Learned: env.learned})
 	}
-	return decision{payloads: append(append(ps, TurnCompleted{Turn: done}), asked...)}, nil
+	return decision{payloads: append(append(ps, TurnCompleted{Turn: done}), asked...), effects: effects}, nil
 }
 
 // unreadInput returns what the user said since the model read the context: a

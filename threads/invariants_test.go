@@ -567,7 +567,7 @@ func TestI5NativeStaysNative(t *testing.T) {
 			if *r.Outcome != compaction.Completed || *r.Route != compaction.RouteNative || r.Native == nil || r.Native.Form != "test-form" {
 				rt.Fatalf("record %s", mustJSON(t, r))
 			}
-			if r.Checkpoint != nil || r.Writer != nil || r.After != nil || u.Boundary != nil || u.Prune != nil || u.Reanchor != "" {
+			if r.Checkpoint != nil || r.Writer != nil || r.After != nil || u.Boundary != nil || u.Prune != nil {
 				rt.Fatalf("something was made up for a native compaction: %s", mustJSON(t, r))
 			}
 		}

@@ -87,6 +87,7 @@ type index struct {
 	context  []transcript.Entry                      // of the current epoch
 	tokens   int                                     // of context, by transcript.Tokens
 	bare     int                                     // of context, by transcript.Estimate
+	unended  []transcript.CompactionID               // compactions without an outcome, oldest first
 }
 
 func newState(id transcript.ThreadID) *state {
@@ -344,6 +345,12 @@ func (s *state) updateCompaction(p CompactionUpdated) {
 	r := p.Record
 	r.ThreadID = s.ID // an exported thread is imported under another id
 	known := s.compaction(r.CompactionID)
+	switch at := slices.Index(s.unended, r.CompactionID); {
+	case at < 0 && !r.Terminal():
+		s.unended = append(s.unended, r.CompactionID)
+	case at >= 0 && r.Terminal():
+		s.unended = slices.Delete(s.unended, at, at+1)
+	}
 	if r.Trigger.Recovers() && r.TurnID == s.Active && (known == nil || !known.Trigger.Recovers()) {
 		s.Overflows++
 	}
@@ -365,6 +372,9 @@ func (s *state) updateCompaction(p CompactionUpdated) {
 		s.Transcript.Prunes = append(s.Transcript.Prunes, *p.Prune)
 		s.reindexContext()
 	}
+	if p.Boundary == nil && p.Reanchor != "" { // the provider has another history, and this server none of its boundaries
+		s.Reanchor = p.Reanchor
+	}
 	if p.Boundary != nil {
 		s.Transcript.Boundaries = append(s.Transcript.Boundaries, *p.Boundary)
 		s.Reanchor, s.Reanchors = p.Reanchor, append(s.Reanchors, p.Reanchor)
@@ -372,11 +382,18 @@ func (s *state) updateCompaction(p CompactionUpdated) {
 	}
 }
 
-// running returns the compaction that has not ended, or nil. There is at most
-// one, and it is the newest.
+// running returns the compaction of this server that has not ended, or nil. There is
+// at most one. What a provider does by itself is none of them: see foreign.
 func (s *state) running() *compaction.Record {
-	if n := len(s.Compactions); n > 0 && !s.Compactions[n-1].Terminal() {
-		return &s.Compactions[n-1]
+	return s.unfinished(func(r *compaction.Record) bool { return r.Trigger != compaction.TriggerProvider })
+}
+
+// unfinished returns the newest compaction without an outcome that is one of those.
+func (s *state) unfinished(of func(*compaction.Record) bool) *compaction.Record {
+	for _, id := range slices.Backward(s.unended) {
+		if r := s.compaction(id); r != nil && of(r) {
+			return r
+		}
 	}
 	return nil
 }
@@ -421,6 +438,11 @@ func (s *state) reindex() {
 		s.pairCall(i)
 		if it.CompletedAt.IsZero() && it.Turn == s.Active && s.Active != "" {
 			s.open[it.ID] = true
+		}
+	}
+	for i := range s.Compactions {
+		if r := &s.Compactions[i]; !r.Terminal() {
+			s.unended = append(s.unended, r.CompactionID)
 		}
 	}
 	s.reindexContext()
