@@ -39,6 +39,8 @@ type Host struct {
 	OnReanchor func(context.Context) (string, error)
 	// OnMayCompact answers MayCompact; without it nobody objects.
 	OnMayCompact func(context.Context) (instructions string, err error)
+	// Notes is what the server tells a runtime with each input.
+	Notes string
 	// Effort is the thread's setting.
 	Effort string
 	// OnUpdate sees every update after it was recorded, before Emit returns.
@@ -95,7 +97,7 @@ func (h *Host) Play(ctx context.Context, s adapters.Session, text string) (adapt
 	h.mu.Lock()
 	h.turn = transcript.TurnID(fmt.Sprintf("turn-%d", len(h.items)))
 	h.running = true
-	in := adapters.TurnInput{Turn: h.turn, Input: transcript.TextParts(text), Approval: "on-request", Sandbox: "workspace-write", Effort: h.Effort}
+	in := adapters.TurnInput{Turn: h.turn, Input: transcript.TextParts(text), Approval: "on-request", Sandbox: "workspace-write", Effort: h.Effort, Notes: h.Notes}
 	h.mu.Unlock()
 	h.Say(text)
 	return h.run(ctx, s, in)

@@ -1,0 +1,383 @@
+package codex
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/plimsoll-dev/plimsoll/adapters"
+	"github.com/plimsoll-dev/plimsoll/threads/transcript"
+)
+
+// run is one turn. Its goroutine is the one of Run; only questions and calls of
+// clients' tools have goroutines of their own, which end before it does.
+type run struct {
+	s    *session
+	p    *peer
+	host adapters.Host
+	turn transcript.TurnID
+	ctx  context.Context // ends with the turn
+
+	id    string           // codex's, of the turn; empty until it has told it
+	early []frame          // that came before
+	open  map[string]*item // by codex's ids: items that are not complete
+	order []string         // of open, oldest first
+	held  []adapters.Update
+	fatal *turnError // the newest one that ends the turn
+
+	compacting *compacting // codex's own, in this turn
+
+	asking  sync.WaitGroup
+	failing chan error // why the host ends the turn; has room for one
+	asked   map[string]context.CancelFunc
+	mu      sync.Mutex // guards asked
+}
+
+// item is one that codex has begun and not completed.
+type item struct {
+	transcript.Item
+	shown bool   // the host knows it
+	text  []byte // streamed so far
+	ran   bool   // a call that was given to the host
+}
+
+// maxEarly bounds what may come of a turn before codex says that there is one.
+const maxEarly = 4096
+
+// Run implements adapters.Session.
+func (s *session) Run(ctx context.Context, in adapters.TurnInput, host adapters.Host) (adapters.End, error) {
+	if err := ctx.Err(); err != nil {
+		return adapters.End{}, err
+	}
+	s.mu.Lock()
+	s.stop = false
+	s.mu.Unlock()
+	p, err := s.ensure(ctx)
+	if err != nil {
+		return adapters.End{}, err
+	}
+	inner, cancel := context.WithCancel(ctx)
+	r := &run{
+		s: s, p: p, host: host, turn: in.Turn, ctx: inner, open: map[string]*item{},
+		failing: make(chan error, 1), asked: map[string]context.CancelFunc{},
+	}
+	listening := p.listen()
+	defer s.over()
+	defer p.leave(listening)
+	defer r.asking.Wait()
+	defer cancel()
+	params, err := s.turnParams(in)
+	if err != nil {
+		return adapters.End{}, err
+	}
+	answer, err := p.begin(ctx, "turn/start", params)
+	if err != nil {
+		return adapters.End{}, err
+	}
+	done, err := r.follow(ctx, answer, listening)
+	if err != nil {
+		r.keep()
+		return adapters.End{}, err
+	}
+	return r.end(ctx, done)
+}
+
+// turnParams is what a turn begins with. The server's own text is context of the
+// application, which codex gives its model as a message of its own, with that
+// provenance (codex 0.171, observed).
+func (s *session) turnParams(in adapters.TurnInput) (map[string]any, error) {
+	input, err := s.userInput(in.Input)
+	if err != nil {
+		return nil, err
+	}
+	params := map[string]any{"threadId": s.NativeID(), "input": input}
+	if in.Notes != "" {
+		params["additionalContext"] = map[string]any{"server_notes": map[string]any{"kind": "application", "value": in.Notes}}
+	}
+	if s.params.Model != "" {
+		params["model"] = s.params.Model
+	}
+	if in.Effort != "" {
+		params["effort"] = in.Effort
+	}
+	if in.Approval != "" {
+		params["approvalPolicy"] = in.Approval
+	}
+	switch in.Sandbox {
+	case "read-only":
+		params["sandboxPolicy"] = map[string]any{"type": "readOnly", "networkAccess": false}
+	case "workspace-write":
+		params["sandboxPolicy"] = map[string]any{
+			"type": "workspaceWrite", "writableRoots": []string{}, "networkAccess": false, "excludeTmpdirEnvVar": false, "excludeSlashTmp": false,
+		}
+	case "danger-full-access":
+		params["sandboxPolicy"] = map[string]any{"type": "dangerFullAccess"}
+	}
+	return params, nil
+}
+
+// follow handles what codex says until the turn is over, and returns its end.
+func (r *run) follow(ctx context.Context, answer <-chan reply, from *sink) (*turnView, error) {
+	stop, failing := ctx.Done(), r.failing
+	var gaveUp <-chan time.Time
+	var why error
+	leave := func(err error) {
+		why, stop, failing = err, nil, nil
+		if gaveUp = r.s.patience(); r.id != "" {
+			r.s.interrupt(r.p, r.s.NativeID(), r.id)
+		} else {
+			r.s.mu.Lock()
+			r.s.stop = true
+			r.s.mu.Unlock()
+		}
+	}
+	for {
+		select {
+		case a := <-answer:
+			answer = nil
+			done, err := r.accepted(a)
+			if err != nil || done != nil {
+				return done, errors.Join(why, err)
+			}
+		case f := <-from.ch:
+			done, err := r.take(f)
+			switch {
+			case err != nil && why == nil:
+				leave(err)
+			case done != nil:
+				return done, why
+			}
+		case err := <-failing:
+			leave(err)
+		case <-stop:
+			leave(context.Cause(ctx))
+		case <-gaveUp:
+			r.p.conn.Kill()
+			<-r.p.done
+			return nil, errors.Join(why, r.p.err)
+		case <-r.p.done:
+			return r.last(from, why)
+		}
+	}
+}
+
+// last takes what codex said before it ended.
+func (r *run) last(from *sink, why error) (*turnView, error) {
+	for {
+		select {
+		case f := <-from.ch:
+			done, err := r.take(f)
+			if done != nil && err == nil {
+				return done, why
+			}
+		default:
+			if why != nil {
+				return nil, why
+			}
+			return nil, r.p.err
+		}
+	}
+}
+
+// accepted takes codex's answer to turn/start, and what came before it.
+func (r *run) accepted(a reply) (*turnView, error) {
+	var res struct {
+		Turn turnView `json:"turn"`
+	}
+	if err := a.decode("turn/start", &res); err != nil {
+		if e, ok := errors.AsType[*rpcError](err); ok && e.notSteerable() {
+			return nil, unavailable(r.s.o.Name, "codex compacts this thread by another request; try again when that is over")
+		}
+		return nil, refused(r.s.o.Name, "turn/start", err)
+	}
+	r.id = res.Turn.ID
+	r.s.began(r.p, r.id, true)
+	early := r.early
+	r.early = nil
+	for _, f := range early {
+		if done, err := r.take(f); done != nil || err != nil {
+			return done, err
+		}
+	}
+	return nil, nil
+}
+
+// take handles one frame. It returns the turn if that is its end.
+func (r *run) take(f frame) (*turnView, error) {
+	if r.id == "" && f.Method != "error" {
+		if r.early = append(r.early, f); len(r.early) > maxEarly {
+			return nil, unavailable(r.s.o.Name, "codex speaks of turns and has begun none")
+		}
+		return nil, nil
+	}
+	if f.asks() {
+		return nil, r.request(f)
+	}
+	var n notice
+	if err := json.Unmarshal(f.Params, &n); err != nil {
+		r.s.o.Logger.Warn("codex: notification is not understood", "method", f.Method, "err", err)
+		return nil, nil
+	}
+	if t := n.turn(); t != "" && t != r.id {
+		return nil, nil // of a turn that is over, or of another client's
+	}
+	return r.notice(f.Method, &n)
+}
+
+// notice handles one notification of this turn.
+func (r *run) notice(method string, n *notice) (*turnView, error) {
+	switch method {
+	case "item/agentMessage/delta", "item/reasoning/summaryTextDelta":
+		return nil, r.delta(n.ItemID, n.Delta)
+	case "item/reasoning/summaryPartAdded":
+		if n.Index > 0 {
+			return nil, r.delta(n.ItemID, "\n\n")
+		}
+	case "item/started":
+		if n.Item != nil {
+			return nil, r.started(n.Item)
+		}
+	case "item/completed":
+		if n.Item != nil {
+			return nil, r.completed(n.Item)
+		}
+	case "thread/tokenUsage/updated":
+		if n.Usage != nil {
+			r.usage(n.Usage)
+		}
+	case "turn/plan/updated":
+		return nil, r.emit(adapters.PlanUpdated{Plan: planOf(n.Plan)})
+	case "error":
+		if n.Retry && n.Error != nil {
+			return nil, r.emit(adapters.Retrying{Message: n.Error.Message})
+		}
+		r.fatal = n.Error
+	case "warning":
+		return nil, r.warn(n.Message)
+	case "serverRequest/resolved":
+		r.resolved(string(n.Request))
+	case "turn/completed":
+		return n.Turn, nil
+	}
+	return nil, nil
+}
+
+func planOf(steps []planStep) transcript.Plan {
+	plan := transcript.Plan{Steps: []transcript.PlanStep{}}
+	for _, s := range steps {
+		plan.Steps = append(plan.Steps, transcript.PlanStep{Step: s.Step, Status: s.Status})
+	}
+	return plan
+}
+
+// emit tells the host, with what was held back.
+func (r *run) emit(updates ...adapters.Update) error {
+	updates = append(r.held, updates...)
+	r.held = nil
+	if len(updates) == 0 {
+		return nil
+	}
+	return r.host.Emit(r.ctx, updates...)
+}
+
+// hold keeps an update for the next commit: an answer that is complete is mostly the
+// last thing of a turn.
+func (r *run) hold(u adapters.Update) { r.held = append(r.held, u) }
+
+// keep tells the host what was held back of a turn that fails.
+func (r *run) keep() {
+	if len(r.held) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), r.s.o.StopTimeout)
+	defer cancel()
+	if err := r.host.Emit(ctx, r.held...); err != nil {
+		r.s.o.Logger.Info("codex: what a turn ended with is lost", "provider", r.s.o.Name, "err", err)
+	}
+}
+
+// maxWarnings bounds the texts that are remembered, so that none is told again.
+const maxWarnings = 64
+
+// warn tells a warning of codex once.
+func (r *run) warn(text string) error {
+	r.s.mu.Lock()
+	known := r.s.warned[text] || len(r.s.warned) >= maxWarnings
+	if !known {
+		r.s.warned[text] = true
+	}
+	r.s.mu.Unlock()
+	if known || text == "" {
+		return nil
+	}
+	return r.emit(adapters.Warned{Message: "codex: " + clip(text, 1000)})
+}
+
+// usage reports what one request used. Codex repeats its figures, so only what is news
+// counts; of a compaction of its own they are that one's.
+func (r *run) usage(u *tokenUsage) {
+	_, news := r.s.measured(u)
+	if r.compacting != nil || !news || u.Last.Input == 0 {
+		return
+	}
+	r.hold(adapters.UsageReported{Usage: u.Last.usage(), Window: u.Window})
+}
+
+// end is how the turn ended.
+func (r *run) end(ctx context.Context, t *turnView) (adapters.End, error) {
+	if err := r.compactionCut(t.Status); err != nil {
+		return adapters.End{}, err
+	}
+	switch t.Status {
+	case "completed":
+		r.closeOpen()
+		end := adapters.End{Updates: r.held, Stop: adapters.StopEnd}
+		return end, nil
+	case "interrupted":
+		r.keep()
+		return adapters.End{}, interrupted(ctx)
+	}
+	r.keep()
+	e := t.Error
+	if e == nil {
+		e = r.fatal
+	}
+	return adapters.End{}, e.failure()
+}
+
+// closeOpen completes what codex left open, as it does with the text that a steer cut
+// off (codex 0.171, observed).
+func (r *run) closeOpen() {
+	for _, id := range r.order {
+		it := r.open[id]
+		if it == nil || !it.shown {
+			continue
+		}
+		switch b := it.Body.(type) {
+		case transcript.AgentMessage, transcript.Reasoning:
+			it.Body = withText(b, string(it.text))
+		case transcript.Command:
+			b.Status = "failed"
+			it.Body = b
+		case transcript.FileChange:
+			b.Status = "failed"
+			it.Body = b
+		case transcript.ToolCall:
+			if !it.ran {
+				r.hold(adapters.ItemCompleted{Item: r.item(transcript.ToolResult{
+					CallID: b.CallID, IsError: true, Output: transcript.TextParts("codex ended the turn without a result"),
+				})})
+			}
+			continue
+		default:
+		}
+		r.hold(adapters.ItemCompleted{Item: it.Item})
+	}
+	r.open, r.order = map[string]*item{}, nil
+}
+
+func (r *run) item(b transcript.Body) transcript.Item {
+	return transcript.Item{ID: r.host.NewItemID(), Turn: r.turn, Body: b}
+}
