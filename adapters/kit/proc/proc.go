@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"runtime"
@@ -57,6 +58,12 @@ func Find(program string) (string, error) {
 		return "", fmt.Errorf("proc: %w", err)
 	}
 	return path, nil
+}
+
+// Missing reports whether an error of Find or Start says that there is no such program,
+// or none that may be run.
+func Missing(err error) bool {
+	return errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)
 }
 
 // Start starts a child. It must be waited for, or killed, by the caller.
