@@ -60,6 +60,7 @@ type actor struct {
 type running struct {
 	turn       transcript.TurnID
 	compaction transcript.CompactionID
+	recovers   bool // the compaction is not made, but asked for
 	cancel     context.CancelCauseFunc
 	stopping   bool // somebody wants it to end, and not only the server's closing
 }
@@ -229,7 +230,7 @@ func (a *actor) resume() {
 	for _, o := range open {
 		partial[transcript.ItemID(o.Item)] = o.Text
 	}
-	if _, a.unrecovered = a.run(recoverThread{partial, a.continues()}); a.unrecovered != nil {
+	if _, a.unrecovered = a.run(recoverThread{partial, a.continues(), a.keepsHistory()}); a.unrecovered != nil {
 		a.svc.log.Error("recover thread", "thread", a.id, "err", a.unrecovered)
 		a.after(recoverAgain, func(a *actor) {
 			if a.unrecovered != nil && a.failed == nil {
@@ -257,6 +258,10 @@ func (a *actor) receive(m message) {
 	}
 	if end, ok := m.cmd.(endTurn); ok && a.steers > 0 && a.turn != nil && a.turn.turn == end.turn {
 		a.lastEnd, r = &m, deferred
+		return
+	}
+	if end, ok := m.cmd.(endCompaction); ok && a.compact != end.run {
+		r = reply{} // of a run that was abandoned: the thread has gone on without it
 		return
 	}
 	parked := a.parks(m.cmd)
@@ -392,7 +397,7 @@ func (c endTurn) ended(a *actor) {
 }
 
 func (c endCompaction) ended(a *actor) {
-	if a.compact != nil && a.compact.compaction == c.id {
+	if a.compact != nil && a.compact == c.run {
 		a.compact.cancel(nil)
 		a.compact = nil
 	}
@@ -402,7 +407,7 @@ func (c endCompaction) ended(a *actor) {
 // those are heard until the very end.
 func internal(c command) bool {
 	switch c.(type) {
-	case report, answerCall, answerOwn, askForeign, hookedForeign, askQuestion, endTurn, enterPhase, endCompaction, stepBoundary, overflowed, lighten, warnCompaction:
+	case report, answerCall, answerOwn, askForeign, hookedForeign, askQuestion, endTurn, enterPhase, endCompaction, endRecovery, stepBoundary, overflowed, lighten, warnCompaction:
 		return true
 	}
 	return false

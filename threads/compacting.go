@@ -15,9 +15,10 @@ import (
 // compactNow starts the run of a compaction whose request is journaled.
 func (a *actor) compactNow(id transcript.CompactionID) {
 	ctx, cancel := context.WithCancelCause(a.ctx)
-	a.compact = &running{compaction: id, cancel: cancel}
+	run := &running{compaction: id, cancel: cancel}
+	a.compact = run
 	settings := a.state.Settings
-	a.work.Go(func() { a.runCompaction(ctx, id, settings) })
+	a.work.Go(func() { a.runCompaction(ctx, run, settings) })
 }
 
 func (a *actor) unread() map[transcript.ItemID]bool { return a.state.unread(a.readTo) }
@@ -170,8 +171,9 @@ func (r *compactionRun) policy() *compaction.Auto {
 }
 
 // runCompaction is the goroutine of one compaction.
-func (a *actor) runCompaction(ctx context.Context, id transcript.CompactionID, settings Settings) {
-	done := endCompaction{id: id}
+func (a *actor) runCompaction(ctx context.Context, run *running, settings Settings) {
+	id := run.compaction
+	done := endCompaction{id: id, run: run}
 	err := guard(func() error { return a.compactWith(ctx, settings, &done) })
 	switch {
 	case err == nil:

@@ -153,6 +153,10 @@ func crashChild() bool {
 	if err != nil {
 		panic(err)
 	}
+	if os.Getenv(nativeTale) != "" {
+		nativeChild(path, at)
+		return true
+	}
 	svc, _, err := openStory(path)
 	if err != nil {
 		panic(err)

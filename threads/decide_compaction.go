@@ -130,6 +130,7 @@ func (c enterPhase) decide(s *state, env env) (decision, error) {
 // its record ends and, if it completed, the context changes.
 type endCompaction struct {
 	id      transcript.CompactionID
+	run     *running // whose verdict it is; nil if a decision makes it
 	verdict compaction.Verdict
 	covered int // items of the transcript when the run began
 	scale   compaction.Scale
@@ -302,18 +303,22 @@ func outcomeCode(r compaction.Record) string {
 }
 
 // recoverThread ends what a killed process left open, but for a turn that only
-// waits for answers: the session goes on with it, if it can. It is the first
+// waits for answers: the session goes on with it, if it can; and for a native
+// compaction: the provider is asked for its end. It is the first
 // command of every actor and does nothing if the thread was at rest.
 type recoverThread struct {
 	partial   map[transcript.ItemID]string
 	continues bool
+	asks      bool // the provider keeps its own history, and can be asked for it
 }
 
 func (c recoverThread) decide(s *state, env env) (decision, error) {
 	ps := c.endCompactions(s, env)
 	var effects []effect
 	active := s.activeTurn()
-	switch {
+	switch r := s.running(); {
+	case c.asks && s.askable(r):
+		effects = append(effects, recoverCompaction{r.CompactionID})
 	case active == nil || endsTurn(ps, active.ID):
 	case c.continues && s.onlyWaits():
 		effects = append(effects, continueTurn{active.ID})
@@ -335,8 +340,9 @@ func (c recoverThread) decide(s *state, env env) (decision, error) {
 	return decision{payloads: ps, effects: effects}, nil
 }
 
-// endCompactions ends every record that is open; there is at most one, the
-// newest, except in a history that was edited.
+// endCompactions ends every record that is open, but for those that the provider is
+// asked for or that end with their turn. There is at most one of this server, except in
+// a history that was edited.
 func (c recoverThread) endCompactions(s *state, env env) []Payload {
 	var ps []Payload
 	for _, r := range s.Compactions {
@@ -345,6 +351,9 @@ func (c recoverThread) endCompactions(s *state, env env) []Payload {
 		}
 		if r.Trigger == compaction.TriggerProvider && r.TurnID == s.Active {
 			continue // its turn ends it
+		}
+		if c.asks && s.askable(&r) {
+			continue // the provider knows
 		}
 		v := compaction.Verdict{Outcome: compaction.Interrupted, Code: "restart", Reason: "the server stopped while the compaction was open"}
 		if r.Route != nil {

@@ -37,6 +37,8 @@ func (a *actor) perform(e effect) {
 		a.stopTurn(errInterrupted)
 	case startCompaction:
 		a.compactNow(e.id)
+	case recoverCompaction:
+		a.recoverNow(e.id)
 	case stopCompaction:
 		a.stopCompaction(errInterrupted)
 	case cancelRun:
@@ -256,8 +258,7 @@ func (a *actor) stopCompaction(cause error) {
 	r.cancel(cause)
 	a.after(a.svc.cfg.StopAfter, func(a *actor) {
 		if a.compact == r { // its record may have ended long ago: then it only lets the thread go on
-			a.abandon()
-			a.receive(message{cmd: endCompaction{id: r.compaction, verdict: abandonedBy(a.state.running(), cause)}})
+			a.abandonCompaction(r, cause)
 		}
 	})
 }

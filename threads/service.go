@@ -32,6 +32,9 @@ type Config struct {
 	Cwd       string        // absolute; of threads that name none. Empty: the process's
 	IdleAfter time.Duration // an idle thread is unloaded after this; 0 means 5 minutes
 	StopAfter time.Duration // a session that does not stop when interrupted is abandoned after this; 0 means 10 s
+	// RecoverWithin bounds how long a provider is asked what became of a compaction
+	// whose end nobody saw; 0 means a minute.
+	RecoverWithin time.Duration
 
 	// CompactionRoute is that of compactions which name none. Empty: native if the
 	// session can, else local.
@@ -132,6 +135,9 @@ func Open(ctx context.Context, cfg Config) (*Service, error) {
 	}
 	if cfg.StopAfter == 0 {
 		cfg.StopAfter = 10 * time.Second
+	}
+	if cfg.RecoverWithin == 0 {
+		cfg.RecoverWithin = recoverWithin
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
