@@ -58,7 +58,8 @@ var law = []row{
 
 	// L2: adapters know the contract and the kit, never threads, api, events or
 	// each other.
-	{"adapters/*", "adapters adapters/kit/* adapters/kit/proc threads/transcript threads/fault"},
+	{"adapters/timeline", "adapters threads/transcript"},
+	{"adapters/*", "adapters adapters/timeline adapters/kit/* adapters/kit/proc threads/transcript threads/fault"},
 
 	// L3: the domain service.
 	{"threads", "threads/transcript threads/fault threads/failpoint threads/compaction threads/hooks " +

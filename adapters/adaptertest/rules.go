@@ -152,7 +152,7 @@ func (h *Host) register(it transcript.Item) {
 			h.r.Errorf("item %s answers call %q, which does not wait for an answer", it.ID, b.CallID)
 			return
 		}
-		c.answered = true
+		c.answered, c.open = true, false
 	}
 }
 

@@ -31,20 +31,20 @@ type approval struct {
 // request handles a request of codex.
 func (r *run) request(f frame) error {
 	var q approval
-	if json.Unmarshal(f.Params, &q) != nil {
+	if understood := json.Unmarshal(f.Params, &q) == nil; !understood {
 		r.p.refuse(f.ID, "the parameters are not understood")
 		return nil
 	}
 	switch f.Method {
 	case "item/commandExecution/requestApproval":
-		it := r.about(q.ItemID, transcript.Command{Command: q.Command, Cwd: q.Cwd, Status: "inProgress"})
+		it := r.line.About(q.ItemID, transcript.Command{Command: q.Command, Cwd: q.Cwd, Status: "inProgress"})
 		command := q.Command
 		if c, ok := it.Body.(transcript.Command); ok && command == "" {
 			command = c.Command
 		}
 		r.ask(f.ID, adapters.CommandApproval{Item: it, Command: command, Cwd: q.Cwd, Reason: q.Reason, Amendment: q.Amendment})
 	case "item/fileChange/requestApproval":
-		it := r.about(q.ItemID, transcript.FileChange{Changes: []transcript.Change{}, Status: "inProgress"})
+		it := r.line.About(q.ItemID, transcript.FileChange{Changes: []transcript.Change{}, Status: "inProgress"})
 		r.ask(f.ID, adapters.FileApproval{Item: it, Reason: q.Reason, GrantRoot: q.GrantRoot})
 	case "item/tool/call":
 		return r.call(f.ID, q)
@@ -58,20 +58,9 @@ func (r *run) request(f frame) error {
 	return nil
 }
 
-// about is the item that codex asks about. One that it has not begun is begun by the
-// question.
-func (r *run) about(id string, b transcript.Body) transcript.Item {
-	it := r.open[id]
-	if it == nil {
-		it = &item{Item: r.item(b), shown: true}
-		r.add(id, it)
-	}
-	return it.Item
-}
-
 // ask asks the people behind the clients, and gives codex their answer.
 func (r *run) ask(id json.RawMessage, q adapters.Question) {
-	if err := r.emit(); err != nil { // what was said before stands before the question
+	if err := r.line.Emit(); err != nil { // what was said before stands before the question
 		r.fail(err)
 		return
 	}
@@ -129,24 +118,17 @@ func (r *run) resolved(id string) {
 
 // call runs a tool of the clients.
 func (r *run) call(id json.RawMessage, q approval) error {
-	it := r.open[q.CallID]
-	if it == nil {
-		name := q.Tool
-		if q.Namespace != "" {
-			name = q.Namespace + "." + name
-		}
-		v := &itemView{Arguments: q.Arguments}
-		it = &item{Item: r.item(transcript.ToolCall{CallID: r.s.callID(q.CallID), Name: name, Arguments: v.arguments()})}
-		if err := r.show(q.CallID, it); err != nil {
+	if !r.line.Has(q.CallID) {
+		v := &itemView{ID: q.CallID, Server: q.Namespace, Tool: q.Tool, Arguments: q.Arguments}
+		if _, err := r.line.Show(q.CallID, r.s.call(v)); err != nil {
 			return err
 		}
-	} else if err := r.emit(); err != nil {
+	} else if err := r.line.Emit(); err != nil { // what was said before stands before the result
 		return err
 	}
-	it.ran = true
-	call := it.Item
+	it, _ := r.line.Run(q.CallID)
 	r.asking.Go(func() {
-		res, err := r.host.Tool(r.ctx, call)
+		res, err := r.host.Tool(r.ctx, it)
 		if err != nil {
 			r.fail(err)
 			return

@@ -168,7 +168,7 @@ func (a *adapter) listModels(ctx context.Context, p *peer) ([]adapters.ModelInfo
 func (a *adapter) Open(ctx context.Context, p adapters.OpenParams) (adapters.Session, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.o.OpenTimeout)
 	defer cancel()
-	s := &session{a: a, o: a.o, params: p, id: p.NativeID, calls: map[string]bool{}, warned: map[string]bool{}, opening: make(chan struct{}, 1)}
+	s := &session{a: a, o: a.o, params: p, id: p.NativeID, warned: map[string]bool{}, opening: make(chan struct{}, 1)}
 	if s.id != "" {
 		if err := s.lease(); err != nil {
 			return nil, err

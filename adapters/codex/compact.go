@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
+	"github.com/plimsoll-dev/plimsoll/adapters/timeline"
 	"github.com/plimsoll-dev/plimsoll/threads/fault"
 )
 
@@ -67,7 +68,7 @@ func (c *compacting) note(s *session, method string, n *notice) {
 			c.stopped = "a PreCompact hook of codex stopped it"
 			for _, e := range n.Run.Entries {
 				if e.Text != "" {
-					c.stopped += ": " + clip(e.Text, 500)
+					c.stopped += ": " + timeline.Clip(e.Text, 500)
 				}
 			}
 		}
@@ -303,7 +304,7 @@ func (r *run) compactionBegan(id string) error {
 	}
 	r.compacting = r.s.compacting()
 	r.compacting.item = id
-	return r.emit(adapters.CompactionBegan{})
+	return r.line.Emit(adapters.CompactionBegan{})
 }
 
 func (r *run) compactionEnded(id string) error {
@@ -316,7 +317,7 @@ func (r *run) compactionEnded(id string) error {
 	c.after, c.window = r.s.context, r.s.window
 	r.s.mu.Unlock()
 	res, err := c.result(r.s)
-	return r.emit(adapters.CompactionEnded{Result: res, Err: err})
+	return r.line.Emit(adapters.CompactionEnded{Result: res, Err: err})
 }
 
 // compactionCut ends the compaction that the turn did not see the end of.
@@ -325,8 +326,8 @@ func (r *run) compactionCut(status string) error {
 		return nil
 	}
 	r.compacting = nil
-	if r.ctx.Err() != nil {
-		return nil // the server ends it
+	if r.ctx.Err() == nil { // else the server ends it
+		return r.line.Emit(adapters.CompactionEnded{Err: fault.New(fault.Unavailable, "codex ended the turn (%s) without completing its compaction", status)})
 	}
-	return r.emit(adapters.CompactionEnded{Err: fault.New(fault.Unavailable, "codex ended the turn (%s) without completing its compaction", status)})
+	return nil
 }

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/plimsoll-dev/plimsoll/adapters/timeline"
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
 
@@ -31,7 +31,7 @@ func status(s string) string {
 func (v *itemView) command() transcript.Command {
 	c := transcript.Command{Command: v.Command, Cwd: v.Cwd, ExitCode: v.ExitCode, Status: status(v.Status)}
 	if v.Output != nil {
-		c.Output = clip(*v.Output, maxOutput)
+		c.Output = timeline.Clip(*v.Output, maxOutput)
 	}
 	return c
 }
@@ -44,7 +44,7 @@ func (v *itemView) change() transcript.FileChange {
 		if op == "" {
 			op = "update"
 		}
-		c.Changes = append(c.Changes, transcript.Change{Path: f.Path, Op: op, Diff: clip(f.Diff, maxOutput)})
+		c.Changes = append(c.Changes, transcript.Change{Path: f.Path, Op: op, Diff: timeline.Clip(f.Diff, maxOutput)})
 	}
 	return c
 }
@@ -66,8 +66,8 @@ func (v *itemView) arguments() transcript.RawJSON {
 }
 
 // result is what a call that codex ran came to.
-func (v *itemView) result(call transcript.CallID) transcript.ToolResult {
-	r := transcript.ToolResult{CallID: call, IsError: v.Status == "failed" || v.Failure != nil || v.Success != nil && !*v.Success}
+func (v *itemView) result() transcript.ToolResult {
+	r := transcript.ToolResult{IsError: v.Status == "failed" || v.Failure != nil || v.Success != nil && !*v.Success}
 	var text []string
 	if v.Failure != nil {
 		text = append(text, v.Failure.Message)
@@ -85,7 +85,7 @@ func (v *itemView) result(call transcript.CallID) transcript.ToolResult {
 	for _, c := range v.Contents {
 		text = append(text, c.Text)
 	}
-	r.Output = transcript.TextParts(clip(strings.Join(text, "\n"), maxOutput))
+	r.Output = transcript.TextParts(timeline.Clip(strings.Join(text, "\n"), maxOutput))
 	return r
 }
 
@@ -112,25 +112,9 @@ func (v *itemView) opaque() transcript.Opaque {
 	_ = json.Unmarshal(v.raw, &fields) // what is not there says nothing
 	for _, s := range []string{v.Text, fields.Query, fields.Path, fields.Review, fields.Prompt} {
 		if s != "" {
-			text = fmt.Sprintf("%s: %s", v.Type, clip(s, 2000))
+			text = fmt.Sprintf("%s: %s", v.Type, timeline.Clip(s, 2000))
 			break
 		}
 	}
 	return transcript.Opaque{Origin: origin, Raw: v.raw, Text: text}
-}
-
-// clip keeps the beginning and the end of a text that is longer than n bytes.
-func clip(s string, n int) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= n {
-		return s
-	}
-	head, tail := s[:n/2], s[len(s)-n/2:]
-	for !utf8.ValidString(head) {
-		head = head[:len(head)-1]
-	}
-	for !utf8.ValidString(tail) {
-		tail = tail[1:]
-	}
-	return fmt.Sprintf("%s\n[… %d bytes left out …]\n%s", head, len(s)-len(head)-len(tail), tail)
 }

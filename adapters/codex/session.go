@@ -15,6 +15,7 @@ import (
 	"github.com/plimsoll-dev/plimsoll/adapters/kit/child"
 	"github.com/plimsoll-dev/plimsoll/adapters/kit/lease"
 	"github.com/plimsoll-dev/plimsoll/adapters/kit/retell"
+	"github.com/plimsoll-dev/plimsoll/adapters/timeline"
 	"github.com/plimsoll-dev/plimsoll/threads/fault"
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
@@ -26,6 +27,7 @@ type session struct {
 	params adapters.OpenParams
 
 	opening chan struct{} // held by who starts a process
+	calls   timeline.CallIDs
 
 	mu      sync.Mutex // guards what follows
 	peer    *peer      // nil before the first one
@@ -40,7 +42,6 @@ type session struct {
 	context int // tokens, as codex reported last
 	window  int
 	closed  bool
-	calls   map[string]bool // ids of calls that were used
 	warned  map[string]bool // texts that were told
 }
 

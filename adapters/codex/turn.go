@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
+	"github.com/plimsoll-dev/plimsoll/adapters/timeline"
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
 
@@ -20,12 +21,10 @@ type run struct {
 	turn transcript.TurnID
 	ctx  context.Context // ends with the turn
 
-	id    string           // codex's, of the turn; empty until it has told it
-	early []frame          // that came before
-	open  map[string]*item // by codex's ids: items that are not complete
-	order []string         // of open, oldest first
-	held  []adapters.Update
-	fatal *turnError // the newest one that ends the turn
+	id    string             // codex's, of the turn; empty until it has told it
+	early []frame            // that came before
+	line  *timeline.Timeline // by codex's ids of items
+	fatal *turnError         // the newest one that ends the turn
 
 	compacting *compacting // codex's own, in this turn
 
@@ -33,14 +32,6 @@ type run struct {
 	failing chan error // why the host ends the turn; has room for one
 	asked   map[string]context.CancelFunc
 	mu      sync.Mutex // guards asked
-}
-
-// item is one that codex has begun and not completed.
-type item struct {
-	transcript.Item
-	shown bool   // the host knows it
-	text  []byte // streamed so far
-	ran   bool   // a call that was given to the host
 }
 
 // maxEarly bounds what may come of a turn before codex says that there is one.
@@ -60,7 +51,7 @@ func (s *session) Run(ctx context.Context, in adapters.TurnInput, host adapters.
 	}
 	inner, cancel := context.WithCancel(ctx)
 	r := &run{
-		s: s, p: p, host: host, turn: in.Turn, ctx: inner, open: map[string]*item{},
+		s: s, p: p, host: host, turn: in.Turn, ctx: inner, line: timeline.New(inner, host, in.Turn),
 		failing: make(chan error, 1), asked: map[string]context.CancelFunc{},
 	}
 	listening := p.listen()
@@ -230,10 +221,10 @@ func (r *run) take(f frame) (*turnView, error) {
 func (r *run) notice(method string, n *notice) (*turnView, error) {
 	switch method {
 	case "item/agentMessage/delta", "item/reasoning/summaryTextDelta":
-		return nil, r.delta(n.ItemID, n.Delta)
+		return nil, r.line.Delta(n.ItemID, emptyOf(method), n.Delta)
 	case "item/reasoning/summaryPartAdded":
 		if n.Index > 0 {
-			return nil, r.delta(n.ItemID, "\n\n")
+			return nil, r.line.Delta(n.ItemID, transcript.Reasoning{}, "\n\n")
 		}
 	case "item/started":
 		if n.Item != nil {
@@ -248,10 +239,10 @@ func (r *run) notice(method string, n *notice) (*turnView, error) {
 			r.usage(n.Usage)
 		}
 	case "turn/plan/updated":
-		return nil, r.emit(adapters.PlanUpdated{Plan: planOf(n.Plan)})
+		return nil, r.line.Emit(adapters.PlanUpdated{Plan: planOf(n.Plan)})
 	case "error":
 		if n.Retry && n.Error != nil {
-			return nil, r.emit(adapters.Retrying{Message: n.Error.Message})
+			return nil, r.line.Emit(adapters.Retrying{Message: n.Error.Message})
 		}
 		r.fatal = n.Error
 	case "warning":
@@ -272,28 +263,9 @@ func planOf(steps []planStep) transcript.Plan {
 	return plan
 }
 
-// emit tells the host, with what was held back.
-func (r *run) emit(updates ...adapters.Update) error {
-	updates = append(r.held, updates...)
-	r.held = nil
-	if len(updates) == 0 {
-		return nil
-	}
-	return r.host.Emit(r.ctx, updates...)
-}
-
-// hold keeps an update for the next commit: an answer that is complete is mostly the
-// last thing of a turn.
-func (r *run) hold(u adapters.Update) { r.held = append(r.held, u) }
-
 // keep tells the host what was held back of a turn that fails.
 func (r *run) keep() {
-	if len(r.held) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), r.s.o.StopTimeout)
-	defer cancel()
-	if err := r.host.Emit(ctx, r.held...); err != nil {
+	if err := r.line.Keep(r.s.o.StopTimeout); err != nil {
 		r.s.o.Logger.Info("codex: what a turn ended with is lost", "provider", r.s.o.Name, "err", err)
 	}
 }
@@ -312,7 +284,7 @@ func (r *run) warn(text string) error {
 	if known || text == "" {
 		return nil
 	}
-	return r.emit(adapters.Warned{Message: "codex: " + clip(text, 1000)})
+	return r.line.Emit(adapters.Warned{Message: "codex: " + timeline.Clip(text, 1000)})
 }
 
 // usage reports what one request used. Codex repeats its figures, so only what is news
@@ -322,7 +294,7 @@ func (r *run) usage(u *tokenUsage) {
 	if r.compacting != nil || !news || u.Last.Input == 0 {
 		return
 	}
-	r.hold(adapters.UsageReported{Usage: u.Last.usage(), Window: u.Window})
+	r.line.Hold(adapters.UsageReported{Usage: u.Last.usage(), Window: u.Window})
 }
 
 // end is how the turn ended.
@@ -332,9 +304,7 @@ func (r *run) end(ctx context.Context, t *turnView) (adapters.End, error) {
 	}
 	switch t.Status {
 	case "completed":
-		r.closeOpen()
-		end := adapters.End{Updates: r.held, Stop: adapters.StopEnd}
-		return end, nil
+		return adapters.End{Updates: r.line.End(), Stop: adapters.StopEnd}, nil // a steer leaves texts open
 	case "interrupted":
 		r.keep()
 		return adapters.End{}, interrupted(ctx)
@@ -345,39 +315,4 @@ func (r *run) end(ctx context.Context, t *turnView) (adapters.End, error) {
 		e = r.fatal
 	}
 	return adapters.End{}, e.failure()
-}
-
-// closeOpen completes what codex left open, as it does with the text that a steer cut
-// off (codex 0.171, observed).
-func (r *run) closeOpen() {
-	for _, id := range r.order {
-		it := r.open[id]
-		if it == nil || !it.shown {
-			continue
-		}
-		switch b := it.Body.(type) {
-		case transcript.AgentMessage, transcript.Reasoning:
-			it.Body = withText(b, string(it.text))
-		case transcript.Command:
-			b.Status = "failed"
-			it.Body = b
-		case transcript.FileChange:
-			b.Status = "failed"
-			it.Body = b
-		case transcript.ToolCall:
-			if !it.ran {
-				r.hold(adapters.ItemCompleted{Item: r.item(transcript.ToolResult{
-					CallID: b.CallID, IsError: true, Output: transcript.TextParts("codex ended the turn without a result"),
-				})})
-			}
-			continue
-		default:
-		}
-		r.hold(adapters.ItemCompleted{Item: it.Item})
-	}
-	r.open, r.order = map[string]*item{}, nil
-}
-
-func (r *run) item(b transcript.Body) transcript.Item {
-	return transcript.Item{ID: r.host.NewItemID(), Turn: r.turn, Body: b}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -41,12 +42,12 @@ func readMessages(body []byte, _ http.Header) (request, error) {
 	}
 	req := request{model: r.Model, stream: r.Stream, usage: true, maxOutput: r.MaxTokens}
 	// What the system says in between is not what is asked.
-	for n := len(r.Messages) - 1; n >= 0; n-- {
+	for _, raw := range slices.Backward(r.Messages) {
 		var m struct {
 			Role    string          `json:"role"`
 			Content json.RawMessage `json:"content"`
 		}
-		if json.Unmarshal(r.Messages[n], &m) == nil && m.Role == "system" {
+		if json.Unmarshal(raw, &m) == nil && m.Role == "system" {
 			continue
 		}
 		req.last = texts(m.Content)
