@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
+	"github.com/plimsoll-dev/plimsoll/adapters/kit/child"
 	"github.com/plimsoll-dev/plimsoll/adapters/timeline"
 	"github.com/plimsoll-dev/plimsoll/threads/fault"
 )
@@ -116,16 +117,16 @@ func (s *session) Compact(ctx context.Context, in adapters.CompactInput, _ adapt
 	if a := s.Compaction(); a.Refusal != nil { // a newer process may be another version
 		return adapters.NativeResult{}, &adapters.RefusedError{Refusal: *a.Refusal}
 	}
-	listening := p.listen()
+	listening := p.desk.Listen()
 	defer s.over()
-	defer p.leave(listening)
+	defer p.desk.Leave(listening)
 	begun := time.Now()
 	c := s.compacting()
-	answer, err := p.begin(ctx, "thread/compact/start", map[string]any{"threadId": s.NativeID()})
+	asked, err := p.begin(ctx, "thread/compact/start", map[string]any{"threadId": s.NativeID()})
 	if err != nil {
 		return adapters.NativeResult{}, err
 	}
-	end, err := s.await(ctx, p, c, answer, listening)
+	end, err := s.await(ctx, c, asked, listening)
 	res, err := s.concluded(ctx, c, end, err, begun)
 	if err == nil && in.Instructions != "" {
 		res.Warnings = append(res.Warnings, "codex takes no instructions for its summary; the ones that were given were not used")
@@ -138,16 +139,16 @@ var errLate = errors.New("codex: the compaction did not end in time")
 
 // await follows the compaction to the end of its turn; nil with an error if there was
 // none.
-func (s *session) await(ctx context.Context, p *peer, c *compacting, answer <-chan reply, from *sink) (*turnView, error) {
+func (s *session) await(ctx context.Context, c *compacting, asked *call, from *child.Ear[frame]) (*turnView, error) {
 	limit := time.NewTimer(s.o.CompactTimeout)
 	defer limit.Stop()
-	stop := ctx.Done()
+	p, answer, stop := asked.p, asked.answer, ctx.Done()
 	var gaveUp <-chan time.Time
 	var why error
 	accepted := false
-	accept := func(a reply) error {
+	accept := func(f frame) error {
 		answer, accepted = nil, true
-		return refused(s.o.Name, "thread/compact/start", a.decode("thread/compact/start", nil))
+		return refused(s.o.Name, "thread/compact/start", asked.decode(f, nil))
 	}
 	leave := func(err error) {
 		why, stop = err, nil
@@ -166,7 +167,7 @@ func (s *session) await(ctx context.Context, p *peer, c *compacting, answer <-ch
 			if err := accept(a); err != nil {
 				return nil, err
 			}
-		case f := <-from.ch:
+		case f := <-from.C:
 			select {
 			case a := <-answer: // it came before the frame
 				if err := accept(a); err != nil {
@@ -183,22 +184,22 @@ func (s *session) await(ctx context.Context, p *peer, c *compacting, answer <-ch
 			leave(errLate)
 		case <-gaveUp:
 			p.conn.Kill()
-			<-p.done
+			<-p.desk.Done()
 			return nil, why
-		case <-p.done:
+		case <-p.desk.Done():
 			if end := s.rest(p, c, from, accepted); end != nil {
 				return end, why
 			}
-			return nil, errors.Join(why, p.err)
+			return nil, errors.Join(why, p.ended())
 		}
 	}
 }
 
 // rest observes what was said before the end of the conversation.
-func (s *session) rest(p *peer, c *compacting, from *sink, accepted bool) *turnView {
+func (s *session) rest(p *peer, c *compacting, from *child.Ear[frame], accepted bool) *turnView {
 	for {
 		select {
-		case f := <-from.ch:
+		case f := <-from.C:
 			if end := s.observe(p, c, f, accepted); end != nil {
 				return end
 			}
@@ -282,12 +283,7 @@ func (s *session) ended() bool {
 	s.mu.Lock()
 	p := s.peer
 	s.mu.Unlock()
-	select {
-	case <-p.done:
-		return true
-	default:
-		return false
-	}
+	return p.ended() != nil
 }
 
 func (s *session) isClosed() bool {

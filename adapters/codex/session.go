@@ -156,7 +156,7 @@ func (s *session) ensure(ctx context.Context) (*peer, error) {
 	}
 	if p != nil {
 		select {
-		case <-p.done:
+		case <-p.desk.Done():
 			p.close() // its file is written by one process at a time
 		default:
 			return p, nil
@@ -338,12 +338,10 @@ func (s *session) Interrupt(ctx context.Context) error {
 	if _, over := errors.AsType[*rpcError](err); over {
 		return nil // there is no such turn any more
 	}
-	select {
-	case <-p.done:
+	if p.ended() != nil {
 		return nil
-	default:
-		return err
 	}
+	return err
 }
 
 // began notes the turn that codex opened; an interrupt that came before is made up for.

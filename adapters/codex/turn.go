@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
+	"github.com/plimsoll-dev/plimsoll/adapters/kit/child"
 	"github.com/plimsoll-dev/plimsoll/adapters/timeline"
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
@@ -54,20 +55,20 @@ func (s *session) Run(ctx context.Context, in adapters.TurnInput, host adapters.
 		s: s, p: p, host: host, turn: in.Turn, ctx: inner, line: timeline.New(inner, host, in.Turn),
 		failing: make(chan error, 1), asked: map[string]context.CancelFunc{},
 	}
-	listening := p.listen()
+	listening := p.desk.Listen()
 	defer s.over()
-	defer p.leave(listening)
+	defer p.desk.Leave(listening)
 	defer r.asking.Wait()
 	defer cancel()
 	params, err := s.turnParams(in)
 	if err != nil {
 		return adapters.End{}, err
 	}
-	answer, err := p.begin(ctx, "turn/start", params)
+	asked, err := p.begin(ctx, "turn/start", params)
 	if err != nil {
 		return adapters.End{}, err
 	}
-	done, err := r.follow(ctx, answer, listening)
+	done, err := r.follow(ctx, asked, listening)
 	if err != nil {
 		r.keep()
 		return adapters.End{}, err
@@ -110,8 +111,8 @@ func (s *session) turnParams(in adapters.TurnInput) (map[string]any, error) {
 }
 
 // follow handles what codex says until the turn is over, and returns its end.
-func (r *run) follow(ctx context.Context, answer <-chan reply, from *sink) (*turnView, error) {
-	stop, failing := ctx.Done(), r.failing
+func (r *run) follow(ctx context.Context, asked *call, from *child.Ear[frame]) (*turnView, error) {
+	answer, stop, failing := asked.answer, ctx.Done(), r.failing
 	var gaveUp <-chan time.Time
 	var why error
 	leave := func(err error) {
@@ -128,11 +129,11 @@ func (r *run) follow(ctx context.Context, answer <-chan reply, from *sink) (*tur
 		select {
 		case a := <-answer:
 			answer = nil
-			done, err := r.accepted(a)
+			done, err := r.accepted(asked, a)
 			if err != nil || done != nil {
 				return done, errors.Join(why, err)
 			}
-		case f := <-from.ch:
+		case f := <-from.C:
 			done, err := r.take(f)
 			switch {
 			case err != nil && why == nil:
@@ -146,19 +147,19 @@ func (r *run) follow(ctx context.Context, answer <-chan reply, from *sink) (*tur
 			leave(context.Cause(ctx))
 		case <-gaveUp:
 			r.p.conn.Kill()
-			<-r.p.done
-			return nil, errors.Join(why, r.p.err)
-		case <-r.p.done:
+			<-r.p.desk.Done()
+			return nil, errors.Join(why, r.p.ended())
+		case <-r.p.desk.Done():
 			return r.last(from, why)
 		}
 	}
 }
 
 // last takes what codex said before it ended.
-func (r *run) last(from *sink, why error) (*turnView, error) {
+func (r *run) last(from *child.Ear[frame], why error) (*turnView, error) {
 	for {
 		select {
-		case f := <-from.ch:
+		case f := <-from.C:
 			done, err := r.take(f)
 			if done != nil && err == nil {
 				return done, why
@@ -167,17 +168,17 @@ func (r *run) last(from *sink, why error) (*turnView, error) {
 			if why != nil {
 				return nil, why
 			}
-			return nil, r.p.err
+			return nil, r.p.ended()
 		}
 	}
 }
 
 // accepted takes codex's answer to turn/start, and what came before it.
-func (r *run) accepted(a reply) (*turnView, error) {
+func (r *run) accepted(asked *call, a frame) (*turnView, error) {
 	var res struct {
 		Turn turnView `json:"turn"`
 	}
-	if err := a.decode("turn/start", &res); err != nil {
+	if err := asked.decode(a, &res); err != nil {
 		if e, ok := errors.AsType[*rpcError](err); ok && e.notSteerable() {
 			return nil, unavailable(r.s.o.Name, "codex compacts this thread by another request; try again when that is over")
 		}

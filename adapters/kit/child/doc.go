@@ -14,5 +14,7 @@
 //   - What ended the conversation is one error, the same for everybody who asks, which
 //     says how the process ended and what it complained about last.
 //
+// A Desk sorts what comes: answers to who asked, everything else to who listens.
+//
 // Pipe makes two ends without a process, for peers in tests.
 package child
