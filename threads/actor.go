@@ -407,7 +407,7 @@ func (c endCompaction) ended(a *actor) {
 // those are heard until the very end.
 func internal(c command) bool {
 	switch c.(type) {
-	case report, answerCall, answerOwn, askForeign, hookedForeign, askQuestion, endTurn, enterPhase, endCompaction, endRecovery, stepBoundary, overflowed, lighten, warnCompaction:
+	case report, answerCall, answerOwn, askForeign, hookedForeign, tellSession, askQuestion, endTurn, enterPhase, endCompaction, endRecovery, stepBoundary, overflowed, lighten, warnCompaction:
 		return true
 	}
 	return false

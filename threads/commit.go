@@ -44,7 +44,7 @@ func (a *actor) env() env {
 	return env{
 		now: a.svc.now(), newID: a.svc.newID, window: a.window, base: a.base(), read: a.readTo, policy: a.svc.cfg.Policy, resettle: a.svc.resettle,
 		auto: a.automatic(a.state.Settings), automatic: a.automatic, asked: a.asked, learned: a.learned,
-		restate: a.restate,
+		restate: a.restate, runtime: a.keepsHistory(),
 	}
 }
 

@@ -33,6 +33,7 @@ type env struct {
 	learned   *LearnedWindow // to be journaled with the next failure
 	policy    compaction.Policy
 	restate   func() string // what the first request after a compaction is to restate
+	runtime   bool          // the thread's provider keeps its own history
 
 	// resettle checks settings that were changed, and fills what is empty.
 	resettle func(old, changed Settings) (Settings, error)
@@ -55,6 +56,7 @@ type (
 	runTurn struct {
 		turn  transcript.TurnID
 		input []transcript.Part
+		notes string // that restate how things stand
 	}
 	// steerTurn wakes the running session: it has more input.
 	steerTurn struct{ input []transcript.Part }
@@ -167,7 +169,7 @@ func (c serveNext) decide(s *state, env env) (decision, error) {
 		}
 		return decision{
 			payloads: append([]Payload{QueueChanged{Queue: append([]QueuedTurn{}, s.Queue[1:]...)}}, beginTurn(s, env, q, nil)...),
-			effects:  []effect{runTurn{q.TurnID, q.Input}},
+			effects:  []effect{runTurn{q.TurnID, q.Input, s.Reanchor}},
 		}, nil
 	}
 	return decision{}, nil
@@ -227,7 +229,7 @@ func (c acceptInput) decide(s *state, env env) (decision, error) {
 		return d, nil
 	}
 	d.payloads = append(changed, beginTurn(s, env, q, accepted)...)
-	d.effects = []effect{runTurn{q.TurnID, q.Input}}
+	d.effects = []effect{runTurn{q.TurnID, q.Input, s.Reanchor}}
 	return d, nil
 }
 

@@ -34,7 +34,7 @@ func (c endTurn) decide(s *state, env env) (decision, error) {
 	asked := cancelRequests(s, ofTurn)
 	if more := s.unreadInput(env.read); len(more) > 0 && c.err == nil && !c.stopped {
 		ps = append(append(ps, asked...), s.unflag(ofTurn)...)
-		return decision{payloads: ps, effects: append(effects, runTurn{c.turn, more})}, nil
+		return decision{payloads: ps, effects: append(effects, runTurn{turn: c.turn, input: more})}, nil
 	}
 	if c.err == nil && !c.stopped && s.Budget.Limit > 0 {
 		ps = append(ps, s.uncounted(env, c.turn, ps)...)
@@ -54,7 +54,8 @@ func (c endTurn) decide(s *state, env env) (decision, error) {
 	if c.err != nil && !c.stopped {
 		ps = append(ps, ErrorRaised{TurnID: c.turn, Error: *c.err, Learned: env.learned})
 	}
-	return decision{payloads: append(append(ps, TurnCompleted{Turn: done}), asked...), effects: effects}, nil
+	untold := env.runtime && done.Status != transcript.TurnCompleted && s.unheard()
+	return decision{payloads: append(append(ps, TurnCompleted{Turn: done, Untold: untold}), asked...), effects: effects}, nil
 }
 
 // unreadInput returns what the user said since the model read the context: a

@@ -25,7 +25,7 @@ type session struct {
 func (a *actor) perform(e effect) {
 	switch e := e.(type) {
 	case runTurn:
-		a.begin(adapters.TurnInput{Turn: e.turn, Input: e.input})
+		a.begin(adapters.TurnInput{Turn: e.turn, Input: e.input, Notes: e.notes})
 	case continueTurn:
 		a.begin(adapters.TurnInput{Turn: e.turn, Continue: true})
 	case steerTurn:
@@ -77,6 +77,9 @@ func (a *actor) runTurn(ctx context.Context, in adapters.TurnInput, settings Set
 	err := guard(func() error {
 		sess, err := a.openSession(ctx, settings)
 		if err != nil {
+			return err
+		}
+		if in.Notes, err = a.notes(ctx, in.Turn, sess, in.Notes); err != nil {
 			return err
 		}
 		end, err = sess.Run(ctx, in, h)

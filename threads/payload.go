@@ -120,6 +120,8 @@ type TurnStarted struct {
 // TurnCompleted ends a turn; Turn.Status says how.
 type TurnCompleted struct {
 	Turn transcript.Turn `json:"turn"`
+	// Untold: a runtime was to be told notes with the turn, and nothing was heard of it.
+	Untold bool `json:"untold,omitempty"`
 }
 
 // ItemStarted opens an item, or adds a whole tool call that waits for its
@@ -134,6 +136,7 @@ type ItemCompleted struct {
 	Item     transcript.Item  `json:"item"`
 	Call     *transcript.Item `json:"call,omitempty"` // nil for a result without a call
 	Reanchor bool             `json:"reanchor,omitempty"`
+	Told     *Told            `json:"told,omitempty"` // the item tells a native session of the pins
 	Accepted *Accepted        `json:"accepted,omitempty"`
 }
 

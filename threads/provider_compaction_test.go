@@ -24,6 +24,7 @@ type engine struct {
 	compact func(ctx context.Context, in adapters.CompactInput, h adapters.Host) (adapters.NativeResult, error)
 	recover func(ctx context.Context, c adapters.Unfinished) (adapters.NativeResult, error)
 	opens   func(p adapters.OpenParams) error
+	names   func(p adapters.OpenParams) string // of native sessions; nil: one for all
 	close   func() error
 
 	mu     sync.Mutex // guards what follows
@@ -47,9 +48,9 @@ func (e *engine) Open(_ context.Context, p adapters.OpenParams) (adapters.Sessio
 			return nil, err
 		}
 	}
-	s := &engineSession{e: e, id: p.NativeID}
-	if s.id == "" {
-		s.id = fmt.Sprint("native-", len(e.opened))
+	s := &engineSession{e: e, id: "native-" + string(p.Thread)}
+	if e.names != nil {
+		s.id = e.names(p)
 	}
 	if e.recover != nil {
 		return recoveringSession{s}, nil

@@ -41,11 +41,7 @@ func (s *state) askable(r *compaction.Record) bool {
 // not configured any more nobody can say that it does not.
 func (a *actor) keepsHistory() bool {
 	p, ok := a.svc.provider(a.state.Settings.Provider)
-	if !ok {
-		return true
-	}
-	_, is := p.Adapter.(adapters.Runtime)
-	return is
+	return !ok || isRuntime(p)
 }
 
 // recoverNow begins to ask the provider.

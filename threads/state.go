@@ -44,6 +44,7 @@ type state struct {
 	Resolved        []AlreadyResolved                          // the newest ones, oldest first: what a late answer is told
 	Stopping        bool                                       // the turn in progress was told to end while it waited
 	Reanchor        string                                     // text that the next request must carry
+	Told            Told                                       // what the native session knows of the pins
 	Reanchors       []string                                   // of each boundary, its text
 	Gate            compaction.Gate                            // of automatic compactions
 	Meter           compaction.Meter                           // how large the next request is
@@ -65,7 +66,7 @@ func (s *state) cursor() events.Cursor { return events.Cursor{Journal: s.journal
 
 // snapshotVersion changes whenever a snapshot of before cannot be used any more;
 // the state is then folded from the first event.
-const snapshotVersion = 7
+const snapshotVersion = 8
 
 // An idempotency key is remembered for acceptedFor, unless a thread is given more
 // than maxAccepted of them in that time.
@@ -135,6 +136,9 @@ func evolve(s *state, seq int64, at time.Time, p Payload) {
 		s.startTurn(p)
 	case TurnCompleted:
 		s.completeTurn(p.Turn)
+		if p.Untold {
+			s.forgetNotes(p.Turn.ID)
+		}
 	case ItemStarted:
 		s.addItem(p.Item, p.Item.Body.Kind() != transcript.KindToolCall)
 	case ItemCompleted:
@@ -303,6 +307,9 @@ func (s *state) completeItem(p ItemCompleted) {
 	if p.Reanchor {
 		s.Reanchor = ""
 	}
+	if p.Told != nil {
+		s.Told = *p.Told
+	}
 	i, started := s.itemAt[p.Item.ID]
 	if !started {
 		s.addItem(p.Item, false)
@@ -373,7 +380,7 @@ func (s *state) updateCompaction(p CompactionUpdated) {
 		s.reindexContext()
 	}
 	if p.Boundary == nil && p.Reanchor != "" { // the provider has another history, and this server none of its boundaries
-		s.Reanchor = p.Reanchor
+		s.Reanchor, s.Told = p.Reanchor, Told{}
 	}
 	if p.Boundary != nil {
 		s.Transcript.Boundaries = append(s.Transcript.Boundaries, *p.Boundary)

@@ -135,12 +135,14 @@ func appendWhole(entries []Entry, items []Item) []Entry {
 }
 
 // InContext reports whether an item is sent to models: all but the markers of
-// the timeline, texts that are empty (as they are while they are streamed) and
-// work that is still in progress.
+// the timeline, what a provider's own session was told of the pins, texts that are
+// empty (as they are while they are streamed) and work that is still in progress.
 func InContext(it Item) bool {
 	switch b := it.Body.(type) {
 	case ContextCompaction:
 		return false
+	case Notice:
+		return b.Source != SourcePins
 	case AgentMessage:
 		return b.Text != ""
 	case Reasoning:

@@ -187,9 +187,13 @@ type Image struct {
 // Notice is text that reached the model but is nobody's own words: a host's
 // reminder, the output of a local command, a re-anchor snapshot.
 type Notice struct {
-	Source string `json:"source"` // meta | microcompact | reanchor | pressure | …
+	Source string `json:"source"` // meta | microcompact | reanchor | pressure | pins | …
 	Text   string `json:"text"`
 }
+
+// SourcePins is the source of a Notice that told a provider's own session of the pins.
+// It is part of no context: those that need the pins have them in their base.
+const SourcePins = "pins"
 
 // Checkpoint stands for the items that a compaction summarised. It lives in a
 // Boundary, is part of the context and is never shown as a message.
