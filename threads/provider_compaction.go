@@ -2,6 +2,7 @@ package threads
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
@@ -98,4 +99,16 @@ func (e env) taught(w *LearnedWindow) env {
 		e.window = e.auto.limits.window
 	}
 	return e
+}
+
+// compactedNatively reports whether the newest compaction that this server asked for was
+// the provider's: then it can do so again, as far as anybody knows before its session is
+// open.
+func (s *state) compactedNatively() bool {
+	for _, r := range slices.Backward(s.Compactions) {
+		if r.Trigger != compaction.TriggerProvider && r.Terminal() {
+			return r.Replaced()
+		}
+	}
+	return false
 }

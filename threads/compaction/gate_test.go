@@ -181,3 +181,41 @@ func TestOnlyTwoThingsCloseTheBreaker(t *testing.T) {
 		}
 	})
 }
+
+// After a provider's own compaction nothing is due before it has counted again; its
+// count says what was gained.
+func TestNothingIsDueUntilTheProviderHasCountedAgain(t *testing.T) {
+	var p Policy
+	const key = "k"
+	load := func(used int) Load { return Load{Used: used, Window: 100_000} }
+	for name, c := range map[string]struct {
+		counts int
+		armed  bool
+	}{
+		"it shrank":            {30_000, true},
+		"it shrank too little": {88_500, false},
+		"it grew":              {95_000, false},
+		"still over the line":  {86_000, false},
+	} {
+		g := Gate{Failures: 2, Shut: ShutFailed, At: 90_000, Key: key}.Replaced(key, 90_000)
+		if m := g.Measured(p, load(99_000), key); m.armed() || m.BreakerOpen() {
+			t.Errorf("%s: something is due before the provider has counted: %+v", name, m)
+		}
+		if p.Judge(load(99_000), g) != MoveNone {
+			t.Errorf("%s: the policy judges what nobody knows", name)
+		}
+		m := g.Counted(p, load(c.counts))
+		if m.armed() != c.armed || m.Awaits != 0 || m.Measured(p, load(c.counts), key).armed() != c.armed {
+			t.Errorf("%s: after the count the gate is %+v", name, m)
+		}
+		if grown := m.Measured(p, load(c.counts+5_000), key); !grown.armed() {
+			t.Errorf("%s: a context that has grown by 5 %% is never due: %+v", name, grown)
+		}
+		if other := g.Measured(p, load(1), "another"); other.Awaits != 0 || !other.armed() {
+			t.Errorf("%s: another model waits for the count of this one", name)
+		}
+	}
+	if g := (Gate{}).Counted(p, load(90_000)); g != (Gate{}) {
+		t.Errorf("a count shuts a gate that awaits none: %+v", g)
+	}
+}
