@@ -227,7 +227,7 @@ func TestWhatANativeCompactionCostsIsInTheTotals(t *testing.T) {
 // Sizes are what the provider told, also where it tells of growth; what it did not
 // tell stays unknown, and no older number stands for it.
 func TestSizesOfANativeCompactionAreTheProvidersOwn(t *testing.T) {
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		told          adapters.NativeResult
 		before, after int
 		occupancy     threads.Occupancy
@@ -241,29 +241,33 @@ func TestSizesOfANativeCompactionAreTheProvidersOwn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := newEngine()
 			e.compact = func(context.Context, adapters.CompactInput, adapters.Host) (adapters.NativeResult, error) {
-				c.told.Form = "engine"
-				return c.told, nil
+				tc.told.Form = "engine"
+				return tc.told, nil
 			}
 			b := driving(t, e)
 			id := b.create()
 			b.said(id, "hello")
 			rec := b.compact(threads.CompactParams{Thread: id})
-			if rec.Before == nil || rec.Before.Tokens != c.before || rec.Before.Source != "provider" {
+			if rec.Before == nil || rec.Before.Tokens != tc.before || rec.Before.Source != "provider" {
 				t.Errorf("before is %s", mustJSON(t, rec.Before))
 			}
-			if c.after == 0 && rec.After != nil || c.after > 0 && (rec.After == nil || rec.After.Tokens != c.after || rec.After.Source != "provider") {
+			if tc.after == 0 && rec.After != nil || tc.after > 0 && (rec.After == nil || rec.After.Tokens != tc.after || rec.After.Source != "provider") {
 				t.Errorf("after is %s", mustJSON(t, rec.After))
 			}
-			if c.told.Window > 0 && (*rec.After.Window != c.told.Window || *rec.After.WindowSource != "provider") {
+			if tc.told.Window > 0 && (*rec.After.Window != tc.told.Window || *rec.After.WindowSource != "provider") {
 				t.Errorf("the window is %s", mustJSON(t, rec.After))
 			}
 			for range 2 {
 				got := b.read(id).Occupancy
 				got.Base = 0
-				if diff := cmp.Diff(c.occupancy, got); diff != "" {
+				if diff := cmp.Diff(tc.occupancy, got); diff != "" {
 					t.Error(diff)
 				}
 				b.restart()
+			}
+			c, err := b.svc.ReadContext(t.Context(), id, nil)
+			if err != nil || len(c.Entries) != 2 || transcript.Text(c.Entries[0].Item.Body) != "hello" {
+				t.Errorf("what was said before is not readable any more: %v, %d entries", err, len(c.Entries))
 			}
 			b.said(id, "and on")
 			if got := b.read(id).Occupancy; got.Context != 40_000 || got.Source != "provider" {
