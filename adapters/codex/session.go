@@ -335,13 +335,10 @@ func (s *session) Interrupt(ctx context.Context) error {
 		return nil
 	}
 	err := p.call(ctx, "turn/interrupt", map[string]any{"threadId": id, "turnId": turn}, nil)
-	if _, over := errors.AsType[*rpcError](err); over {
-		return nil // there is no such turn any more
+	if _, over := errors.AsType[*rpcError](err); !over && p.ended() == nil { // else there is no such turn any more
+		return err
 	}
-	if p.ended() != nil {
-		return nil
-	}
-	return err
+	return nil
 }
 
 // began notes the turn that codex opened; an interrupt that came before is made up for.

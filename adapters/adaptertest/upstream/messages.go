@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -26,8 +27,8 @@ var messagesWire = wire{
 	encode: func(a answer) encoder { return &messagesEncoder{answer: a} },
 }
 
-// summaryOrder begins the last message of a request by which Claude Code asks for the
-// summary of a compaction (2.1.332, observed).
+// summaryOrder begins the message by which Claude Code asks for the summary of a
+// compaction; it is in no request after it (2.1.332, observed).
 const summaryOrder = "CRITICAL: Respond with TEXT ONLY"
 
 func readMessages(body []byte, _ http.Header) (request, error) {
@@ -41,20 +42,19 @@ func readMessages(body []byte, _ http.Header) (request, error) {
 		return request{}, err
 	}
 	req := request{model: r.Model, stream: r.Stream, usage: true, maxOutput: r.MaxTokens}
-	// What the system says in between is not what is asked.
 	for _, raw := range slices.Backward(r.Messages) {
 		var m struct {
 			Role    string          `json:"role"`
 			Content json.RawMessage `json:"content"`
 		}
 		if json.Unmarshal(raw, &m) == nil && m.Role == "system" {
-			continue
+			continue // what the system says in between is not what is asked
 		}
-		req.last = texts(m.Content)
-		for line := range strings.Lines(req.last) {
+		text := texts(m.Content)
+		req.last = cmp.Or(req.last, text)
+		for line := range strings.Lines(text) { // also before the answers that were cut and go on
 			req.writer = req.writer || strings.HasPrefix(line, summaryOrder)
 		}
-		break
 	}
 	return req, nil
 }

@@ -1,0 +1,118 @@
+package claude
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/plimsoll-dev/plimsoll/adapters"
+	"github.com/plimsoll-dev/plimsoll/adapters/kit/child"
+	"github.com/plimsoll-dev/plimsoll/adapters/kit/proc"
+	"github.com/plimsoll-dev/plimsoll/threads/fault"
+)
+
+// unavailable is an error about Claude Code itself, not about its model.
+func unavailable(name, format string, args ...any) error {
+	return fault.New(fault.Unavailable, "%s: "+format, append([]any{name}, args...)...)
+}
+
+func joinClose(err error, s *session) error { return errors.Join(err, s.Close()) }
+
+// startProblem says why Claude Code could not be started.
+func (o Options) startProblem(err error) error {
+	if proc.Missing(err) {
+		return fault.Wrap(fault.Unavailable, err,
+			"%s: the program %s cannot be started; install Claude Code (npm install -g @anthropic-ai/claude-code), or set program in [providers.%s]", o.Name, o.Program, o.Name)
+	}
+	return died(o.Name, err)
+}
+
+// died tells that Claude Code ended, and what it said last.
+func died(name string, err error) error {
+	switch exit, ended := errors.AsType[*child.ExitError](err); {
+	case ended && strings.Contains(exit.Stderr, "is already in use"):
+		return fault.Wrap(fault.Unavailable, errors.Join(adapters.ErrInUse, err), "%s: another process has this conversation of Claude Code open", name)
+	case ended:
+		return fault.Wrap(fault.Unavailable, err, "%s: Claude Code %s", name, exit.Error())
+	case errors.Is(err, child.ErrClosed):
+		return fault.Wrap(fault.Unavailable, err, "%s: the session is closed", name)
+	case errors.Is(err, child.ErrGarbage):
+		return fault.Wrap(fault.Unavailable, err, "%s: the program prints what is no stream-json; is it Claude Code?", name)
+	}
+	return fault.Wrap(fault.Unavailable, err, "%s: the conversation with Claude Code broke: %v", name, err)
+}
+
+// interrupted is the error of what was stopped.
+func interrupted(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return fmt.Errorf("claude: interrupted: %w", context.Canceled)
+}
+
+// classOf is the class of a status of HTTP; without one nobody answered.
+func classOf(status int) adapters.Class {
+	switch {
+	case status == 0:
+		return adapters.ClassUnreachable
+	case status == 401 || status == 403:
+		return adapters.ClassDenied
+	case status == 413:
+		return adapters.ClassTooLarge
+	case status == 429:
+		return adapters.ClassRateLimited
+	case status == 529 || status == 503:
+		return adapters.ClassOverloaded
+	case status >= 500:
+		return adapters.ClassServer
+	}
+	return adapters.ClassBadRequest
+}
+
+// failure is why a turn failed (the matrix of terminal reasons, 2.1.332, observed).
+func (f *frame) failure() error {
+	e := &adapters.Error{Message: f.text()}
+	if f.APIStatus != nil {
+		e.Status = *f.APIStatus
+	}
+	switch f.Terminal {
+	case "prompt_too_long", "blocking_limit", "rapid_refill_breaker":
+		e.Class = adapters.ClassOverflow
+	case "api_error", "model_error":
+		e.Class = classOf(e.Status)
+	default:
+		e.Class = adapters.ClassBadRequest
+	}
+	if e.Message == "" {
+		e.Message = "Claude Code says that the turn failed (" + f.Subtype + ", " + f.Terminal + "), and not why"
+	}
+	return e
+}
+
+// text is what a result says: its errors, or its words.
+func (f *frame) text() string {
+	if len(f.Errors) > 0 {
+		return strings.Join(f.Errors, "; ")
+	}
+	return stringIn(f.Result)
+}
+
+// compactFailure is why a compaction failed, of which Claude Code tells a sentence.
+func compactFailure(text string) error {
+	text = strings.TrimPrefix(strings.TrimSpace(text), "Error during compaction: ")
+	if reason, blocked := strings.CutPrefix(text, "skipped: "); blocked {
+		return fault.New(fault.Denied, "Claude Code: %s", reason)
+	}
+	e := &adapters.Error{Class: adapters.ClassServer, Message: "Claude Code: " + text}
+	if _, rest, api := strings.Cut(text, "API Error: "); api {
+		status := 0
+		if _, err := fmt.Sscanf(rest, "%d", &status); err == nil {
+			e.Status, e.Class = status, classOf(status)
+		}
+	}
+	if strings.Contains(text, "below the context limit") {
+		e.Class = adapters.ClassOverflow
+	}
+	return e
+}
