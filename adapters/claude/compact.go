@@ -250,7 +250,7 @@ func (o *order) take(f *frame) (over bool) {
 // so it may run; and the model is told how things stand after it.
 func (o *order) request(f *frame) {
 	q := f.Request
-	if q == nil || q.Subtype != "hook_callback" {
+	if q == nil || q.Subtype != "hook_callback" { // tools may be listed anew
 		o.p.idle(*f)
 		return
 	}

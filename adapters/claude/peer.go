@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/plimsoll-dev/plimsoll/adapters"
 	"github.com/plimsoll-dev/plimsoll/adapters/kit/child"
 )
 
@@ -22,6 +23,7 @@ type peer struct {
 	name  string
 	log   *slog.Logger
 	hello hello // written once, before anybody else has the peer
+	tools []adapters.ToolSpec
 	last  atomic.Int64
 
 	mu    sync.Mutex
@@ -59,8 +61,8 @@ func sorted(line []byte) (f frame, answers string, ok bool) {
 	return f, "", true
 }
 
-func newPeer(conn child.Conn, name string, log *slog.Logger) *peer {
-	p := &peer{conn: conn, name: name, log: log}
+func newPeer(conn child.Conn, name string, log *slog.Logger, tools []adapters.ToolSpec) *peer {
+	p := &peer{conn: conn, name: name, log: log, tools: tools}
 	p.desk = child.NewDesk(conn, sorted, p.idle)
 	return p
 }
@@ -80,6 +82,8 @@ func (p *peer) idle(f frame) {
 		switch f.Request.Subtype {
 		case "can_use_tool":
 			err = p.respond(ctx, f.RequestID, map[string]any{"behavior": "deny", "message": "nothing may be done between turns"})
+		case "mcp_message":
+			err = p.mcp(ctx, f.RequestID, f.Request)
 		case "hook_callback":
 			err = p.respond(ctx, f.RequestID, idleHook(f.Request.event()))
 		default:

@@ -3,6 +3,7 @@ package claude
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
 	"github.com/plimsoll-dev/plimsoll/threads/fault"
@@ -21,6 +22,8 @@ func (r *run) request(f *frame) {
 	switch q.Subtype {
 	case "can_use_tool":
 		r.permission(f.RequestID, q)
+	case "mcp_message":
+		r.call(f.RequestID, q)
 	case "hook_callback":
 		r.hook(f.RequestID, q.event())
 	default:
@@ -42,7 +45,7 @@ func (r *run) permission(id string, q *controlRequest) {
 		r.allow(id, q, adapters.Answer{Decision: adapters.Decline, Reason: nobodyThere})
 		return
 	}
-	if r.in.Sandbox == "danger-full-access" && r.in.Approval != "untrusted" {
+	if strings.HasPrefix(q.Tool, toolPrefix) || r.in.Sandbox == "danger-full-access" && r.in.Approval != "untrusted" {
 		r.allow(id, q, adapters.Answer{Decision: adapters.Accept})
 		return
 	}

@@ -60,6 +60,7 @@ func (s *session) Base() adapters.Base { return adapters.Base{} }
 type startOptions struct {
 	id, dir, model string
 	resume         bool
+	tools          []adapters.ToolSpec // of clients
 }
 
 // Ids of our hooks.
@@ -102,8 +103,12 @@ func (a *adapter) start(ctx context.Context, o startOptions) (*peer, error) {
 	if err != nil {
 		return nil, a.o.startProblem(err)
 	}
-	p := newPeer(conn, a.o.Name, a.o.Logger)
-	if err := p.control(ctx, "initialize", map[string]any{"hooks": hooks()}, &p.hello); err != nil {
+	p := newPeer(conn, a.o.Name, a.o.Logger, o.tools)
+	first := map[string]any{"hooks": hooks()}
+	if len(o.tools) > 0 {
+		first["sdkMcpServers"] = []string{toolServer}
+	}
+	if err := p.control(ctx, "initialize", first, &p.hello); err != nil {
 		p.close()
 		return nil, a.late(ctx, "start", p.unresumed(err))
 	}
@@ -180,7 +185,7 @@ func (s *session) ensure(ctx context.Context) (*peer, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.o.OpenTimeout)
 	defer cancel()
-	p, err := s.a.start(ctx, startOptions{id: s.id, dir: s.params.Cwd, model: s.params.Model, resume: known})
+	p, err := s.a.start(ctx, startOptions{id: s.id, dir: s.params.Cwd, model: s.params.Model, resume: known, tools: s.params.Tools})
 	if err != nil {
 		return nil, err
 	}

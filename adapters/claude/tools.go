@@ -111,7 +111,7 @@ func (r *run) itemOf(id, tool string, raw json.RawMessage) transcript.Body {
 	if body, ok := bodyOf(tool, raw, r.s.params.Cwd); ok {
 		return body
 	}
-	return transcript.ToolCall{CallID: r.s.calls.Unique(id), Name: tool, Arguments: arguments(raw)}
+	return transcript.ToolCall{CallID: r.s.calls.Unique(id), Name: plainName(tool), Arguments: arguments(raw)}
 }
 
 func planOf(in input) transcript.Plan {

@@ -51,7 +51,7 @@ type controlRequest struct {
 	Description string          `json:"description"`
 	ToolUseID   string          `json:"tool_use_id"`
 	Interactive bool            `json:"requires_user_interaction"`
-	Callback    string          `json:"callback_id"`
+	Message     mcpMessage      `json:"message"` // of mcp_message
 }
 
 // A hookEvent is what a hook is told.
