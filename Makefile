@@ -10,7 +10,7 @@ BENCHTIME ?= 500ms
 SUBSCRIBERS ?= 1000
 LINT      = $(GO) tool -modfile=tools.mod golangci-lint
 
-.PHONY: help build check test fuzz demo bench generate lint fmt tidy update clis
+.PHONY: help build check test fuzz demo bench generate lint fmt tidy update clis conformance
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,11 @@ fmt: ## format the code
 
 tidy: ## fail if go.mod or go.sum is not what the code needs
 	$(GO) mod tidy -diff
+
+conformance: clis build ## write docs/conformance.md from the real programs
+	PLIMSOLL_CODEX="$$PWD/.clis/node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex" \
+	PLIMSOLL_CLAUDE="$$PWD/.clis/node_modules/@anthropic-ai/claude-code-linux-x64/claude" \
+	bin/plimsoll conform --markdown > bin/conformance.md && mv bin/conformance.md docs/conformance.md
 
 update: ## rewrite the golden files; read the diff before you commit it
 	.ci/update

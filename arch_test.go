@@ -72,6 +72,7 @@ var law = []row{
 
 	// L5: wiring and tools.
 	{"cmd/openapigen", "api api/protocol"},
+	{"cmd/internal/conform", "*"},
 	{"cmd/plimsoll", "*"},
 	{"cmd/plimsoll/demo/gen", ""}, // writes the demo session
 	{"bench/*", "*"},

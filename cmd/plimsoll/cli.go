@@ -25,6 +25,8 @@ type CLI struct {
 	Tail      tailCmd      `cmd:"" help:"Follow what happens in a thread."`
 	Token     tokenCmd     `cmd:"" help:"Print the token of a home."`
 	Doctor    doctorCmd    `cmd:"" help:"Check a home and name the fix of what is wrong."`
+	Conform   conformCmd   `cmd:"" help:"Hold providers to what clients rely on, and print the matrix."`
+	Tap       tapCmd       `cmd:"" name:"conform-tap" hidden:"" help:"Stand between an adapter and its program."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`
 	Help      helpCmd      `cmd:"" help:"Print help, also of one command."`
 

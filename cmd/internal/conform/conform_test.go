@@ -41,6 +41,15 @@ func TestOfflineConforms(t *testing.T) { held(t, Offline()) }
 
 func TestChatConforms(t *testing.T) { held(t, Chat()) }
 
+func TestClaudeConforms(t *testing.T) {
+	clis.Claude(t)
+	path, version, err := clis.Installed("claude")
+	if err != nil {
+		t.Fatal(err)
+	}
+	held(t, Claude(path, version))
+}
+
 func TestCodexConforms(t *testing.T) {
 	clis.Codex(t)
 	path, version, err := clis.Installed("codex")

@@ -82,6 +82,9 @@ const summaryText = `<<END
 
 ## Done
 - The gauges were read and their log was signed. High water is at 07:30, says the table of the north pier.
+- The gauge at the south pier was compared with it, and the two differ by less than a hand, which is within what the harbour master allows.
+- Nothing was changed in the tables themselves, and no entry of the log was taken back or written twice.
+- The old readings stay where they are, in the order in which they were taken, so that the next watch finds them.
 
 ## Next
 - Go on with the next tide gauge, and say what it says.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/plimsoll-dev/plimsoll/adapters/adaptertest/upstream"
 	"github.com/plimsoll-dev/plimsoll/threads"
 	"github.com/plimsoll-dev/plimsoll/threads/compaction"
 	"github.com/plimsoll-dev/plimsoll/threads/fault"
@@ -81,7 +82,24 @@ func (w *world) replaced() {
 	}
 	body := w.holding("PROMPT-AFTER")
 	w.demand(strings.Contains(body, "SUMMARY-7F3"), "the next request holds the summary", "it does not")
-	w.demand(!strings.Contains(body, "ANSWER-1."), "the next request is without what was summarised", "it still has the first answer")
+	if w.runtime() {
+		w.demand(!strings.Contains(body, "ANSWER-1."), "the next request is without what was summarised", "it still has the first answer")
+	}
+	w.smaller()
+}
+
+// smaller demands that the newest request is smaller than one before.
+func (w *world) smaller() {
+	var largest, last upstream.Recorded
+	for _, q := range w.model.Asked() {
+		if !q.Writer {
+			if q.Tokens > largest.Tokens {
+				largest = q
+			}
+			last = q
+		}
+	}
+	w.demand(last.Tokens < largest.Tokens, "the request is smaller than before", "%d tokens, the largest had %d", last.Tokens, largest.Tokens)
 }
 
 func native(w *world) {

@@ -33,23 +33,24 @@ func Rows() (names, demands []string) {
 	return names, demands
 }
 
-// Costs reports whether holding a subject to its rows asks a model that has to be
-// paid, perhaps, and in how many rows.
+// Costs counts the rows that ask a model of a subject which may have to be paid.
 func Costs(s Subject) (n int) {
-	if s.Scripted != nil || s.Missing != "" || s.Kind == "offline" {
-		return 0
-	}
 	for _, r := range rows {
-		if r.real && r.paid {
+		if costs(s, r) {
 			n++
 		}
 	}
 	return n
 }
 
+func costs(s Subject, r row) bool {
+	return s.Scripted == nil && s.Missing == "" && s.Kind != "offline" && r.real && r.paid
+}
+
 // Options choose what Run does.
 type Options struct {
 	Only []string // names of rows; none: all
+	Free bool     // no row that may cost money
 	// Tell is told each result when it is there; nil: nobody is.
 	Tell func(Result)
 }
@@ -58,6 +59,10 @@ type Options struct {
 func Run(ctx context.Context, s Subject, o Options) (all []Result) {
 	for _, r := range rows {
 		if len(o.Only) > 0 && !slices.Contains(o.Only, r.name) {
+			continue
+		}
+		if o.Free && costs(s, r) {
+			all = append(all, Result{Provider: s.Name, Version: s.Version, Row: r.name, Outcome: Skipped, Reason: "it asks a real model, which may cost money: say --yes"})
 			continue
 		}
 		res := hold(ctx, s, r)
@@ -142,3 +147,6 @@ func (w *world) perform(r row) (res Result) {
 func refused(code, reason string) {
 	panic(verdict{Result{Outcome: Refused, Code: code, Reason: reason}})
 }
+
+// passed ends a row well, with a remark.
+func passed(remark string) { panic(verdict{Result{Outcome: Pass, Reason: remark}}) }

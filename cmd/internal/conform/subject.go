@@ -34,19 +34,20 @@ type Scripted struct {
 	Process bool
 	// Refusing: it honours Site.Refuse.
 	Refusing bool
+	// Pretends: for that it needs a tap.
+	Pretends bool
 	// Window is the context window that it reports, in tokens.
 	Window int
-	// Full is the usage, in tokens, after which the program compacts by itself before
-	// its next request; 0: it never does.
+	// Full is the usage, in tokens, after which the program compacts before its next
+	// request if it may.
 	Full int
+	// Quiet: it is told to make no compactions by itself.
+	Quiet bool
 	// Foreign are lines by which the program seems to tell of a compaction that is not
 	// ours; {{session}} in them is the id of our session. Nil: nothing of the kind can come.
 	Foreign []string
 	// Inject makes the program say them. Nil if it is done by the tap.
 	Inject func(s Site, lines []string) error
-	// Bare: what a model is sent holds the history alone, so that what was forgotten is not in
-	// it.
-	Bare bool
 }
 
 // A Site is where a subject works.

@@ -8,6 +8,7 @@ import (
 	"github.com/plimsoll-dev/plimsoll/adapters"
 	"github.com/plimsoll-dev/plimsoll/adapters/agent"
 	"github.com/plimsoll-dev/plimsoll/adapters/chat"
+	"github.com/plimsoll-dev/plimsoll/adapters/claude"
 	"github.com/plimsoll-dev/plimsoll/adapters/codex"
 	"github.com/plimsoll-dev/plimsoll/adapters/offline"
 )
@@ -49,7 +50,7 @@ func Codex(path, version string) Subject {
 	s := Subject{
 		Name: "codex", Kind: "codex", Version: version,
 		Scripted: &Scripted{
-			Habits: "openai", Runtime: true, Process: true, Window: window * 95 / 100, Full: window * 95 / 100,
+			Habits: "openai", Runtime: true, Process: true, Refusing: true, Pretends: true, Window: window * 95 / 100, Full: window * 94 / 100,
 			Run: func(path string) string {
 				return fmt.Sprintf("call exec_command {\"cmd\":%q,\"sandbox_permissions\":\"require_escalated\",\"justification\":\"it is needed\"} call_1", command(path))
 			},
@@ -98,7 +99,54 @@ func openCodex(s Site, path string) (adapters.Adapter, error) {
 	if s.Tap != "" {
 		o.Program, o.Env = s.Tap, append(env, TapEnv(s, path)...)
 	}
+	if s.Refuse { // an older one, whose compaction nobody has verified
+		o.Env = append(o.Env, TapReplaces("/0.171.", "/0.150."))
+	}
 	return codex.New(o), nil
+}
+
+// Claude is the real Claude Code in front of a scripted model server, as Codex is codex.
+func Claude(path, version string) Subject {
+	const other = `"session_id":"01a00000-0000-7000-8000-00000000f00d"`
+	s := Subject{
+		Name: "claude", Kind: "claude", Version: version,
+		Scripted: &Scripted{
+			Habits: "anthropic", Runtime: true, Process: true, Refusing: true, Quiet: true, Window: window, Full: window * 72 / 100,
+			Run: func(path string) string {
+				return fmt.Sprintf("call Bash {\"command\":%q,\"description\":\"make the file\"} toolu_1", `sh -c "`+command(path)+`"`)
+			},
+			Foreign: []string{
+				`{"type":"system","subtype":"status","status":null,"compact_result":"success","uuid":"f-1",` + other + `}`,
+				`{"type":"system","subtype":"compact_boundary","compact_metadata":{"trigger":"auto","pre_tokens":5000},"uuid":"f-2",` + other + `}`,
+				`{"type":"result","subtype":"success","is_error":false,"duration_ms":1,"num_turns":1,"result":"","uuid":"f-3",` + other + `}`,
+			},
+		},
+		Open: func(s Site) (adapters.Adapter, error) { return openClaude(s, path) },
+	}
+	if path == "" {
+		s.Missing = "claude is not installed"
+	}
+	return s
+}
+
+// openClaude gives Claude Code a home of its own and an API that is the scripted server;
+// it reports nothing and updates nothing (Claude Code 2.1.332, observed).
+func openClaude(s Site, path string) (adapters.Adapter, error) {
+	home := filepath.Join(s.Dir, "claude-home")
+	if err := os.MkdirAll(home, 0o700); err != nil {
+		return nil, err
+	}
+	env := append(environ(s), "CLAUDE_CONFIG_DIR="+home, "ANTHROPIC_BASE_URL="+s.URL, "ANTHROPIC_API_KEY=scripted",
+		"DISABLE_TELEMETRY=1", "DISABLE_ERROR_REPORTING=1", "DISABLE_AUTOUPDATER=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
+		"CLAUDE_CODE_MAX_RETRIES=0", "IS_SANDBOX=1")
+	if s.Refuse {
+		env = append(env, "DISABLE_COMPACT=1")
+	}
+	o := claude.Options{Name: "claude", Program: path, Home: home, Model: "scripted", ContextWindow: window, Env: env}
+	if s.Tap != "" {
+		o.Program, o.Env = s.Tap, append(env, TapEnv(s, path)...)
+	}
+	return claude.New(o), nil
 }
 
 // environ is what any program gets: nothing of the developer's.

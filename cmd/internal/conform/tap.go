@@ -26,6 +26,7 @@ const TapArg = "conform-tap"
 const (
 	tapProgram = "PLIMSOLL_TAP_PROGRAM" // the real one
 	tapPipe    = "PLIMSOLL_TAP_PIPE"    // where the lines come from
+	tapOld     = "PLIMSOLL_TAP_OLD"     // a text and, after a line feed, what the tap makes of it
 )
 
 // writeTap makes the program of a tap in a folder, and the pipe through which it is told.
@@ -49,6 +50,9 @@ func TapEnv(s Site, program string) []string {
 	return []string{tapProgram + "=" + program, tapPipe + "=" + pipeOf(s.Dir)}
 }
 
+// TapReplaces has a tap replace a text wherever the program says it.
+func TapReplaces(text, by string) string { return tapOld + "=" + text + "\n" + by }
+
 // inject has the tap of a site say lines.
 func inject(s Site, lines []string) error {
 	f, err := os.OpenFile(pipeOf(s.Dir), os.O_WRONLY|syscall.O_NONBLOCK, 0) // a tap that is gone has nobody who reads
@@ -68,6 +72,8 @@ type said struct {
 	part []byte // of a line of the program
 	id   string // of the session, the newest that was seen
 	to   *os.File
+
+	old, by string // what is replaced
 }
 
 // Write implements io.Writer for the program's output.
@@ -82,7 +88,11 @@ func (s *said) Write(b []byte) (int, error) {
 	if m := session.FindSubmatch(s.part[:end]); m != nil {
 		s.id = string(m[1])
 	}
-	_, err := s.to.Write(s.part[:end])
+	line := s.part[:end]
+	if s.old != "" {
+		line = bytes.ReplaceAll(line, []byte(s.old), []byte(s.by))
+	}
+	_, err := s.to.Write(line)
 	s.part = append([]byte(nil), s.part[end:]...)
 	return len(b), err
 }
@@ -101,6 +111,7 @@ func Tap(args []string) int {
 		return 1
 	}
 	out := &said{to: os.Stdout}
+	out.old, out.by, _ = strings.Cut(os.Getenv(tapOld), "\n")
 	go func() { // it ends with the process
 		for lines := bufio.NewScanner(pipe); lines.Scan(); {
 			out.add(lines.Text())

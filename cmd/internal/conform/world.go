@@ -91,7 +91,7 @@ func (w *world) open(s setup) {
 	if w.sub.Scripted != nil {
 		w.play(s.cassette)
 	}
-	if s.tap {
+	if s.tap || s.refuse && w.sub.Scripted != nil && w.sub.Scripted.Pretends {
 		tap, err := writeTap(dir)
 		w.must(err, "a tap between adapter and program")
 		w.site.Tap = tap
