@@ -16,7 +16,8 @@
 //     each other.
 //   - Every turn and every compaction that started ends exactly once, also when
 //     the process dies: what was open is ended when the thread is loaded again,
-//     but for a turn that only waits for answers, which goes on waiting.
+//     but for a turn that only waits for answers, which goes on waiting, and for a
+//     runtime's native compaction, whose end the provider is asked for.
 //   - Every request to the clients ends exactly once; the first valid answer wins.
 //   - Every tool call gets exactly one result, a synthetic one if need be.
 //   - A thread compacts by itself before, inside and after turns, when it rests, and

@@ -75,13 +75,16 @@ func nativeError(err error) error {
 }
 
 // detailed is a sentence with what an adapter added to one of the errors that mean
-// something.
+// something, in one line.
 func detailed(err, known error, sentence string) string {
-	more := strings.Trim(strings.ReplaceAll(err.Error(), known.Error(), ""), ": \n")
-	if more == "" {
-		return sentence
+	said := strings.ReplaceAll(err.Error(), known.Error(), "")
+	for line := range strings.Lines(said) { // joined errors have one each
+		line = strings.TrimPrefix(strings.Trim(line, ": \n"), "adapters: ")
+		if line != "" && !strings.Contains(sentence, line) {
+			sentence += "; " + line
+		}
 	}
-	return sentence + ": " + more
+	return sentence
 }
 
 // told is what the provider of a runtime counted last, or nil.

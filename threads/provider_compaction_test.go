@@ -2,6 +2,7 @@ package threads_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -165,7 +166,9 @@ func TestErrorsOfANativeCompactionAreItsOutcomes(t *testing.T) {
 		"a hook of its own":  {fault.New(fault.Denied, "not on Fridays"), native, "denied denied", transcript.TurnFailed, "not on Fridays"},
 		"refused after all": {&adapters.RefusedError{Refusal: adapters.Refusal{Code: "switchedOff", Reason: "compaction is switched off", Remedy: "switch it on"}},
 			native, "refused switchedOff", transcript.TurnFailed, "compaction is switched off"},
-		"uncertain":           {fmt.Errorf("the child died: %w", adapters.ErrUncertain), native, "uncertain nativeUncertain", transcript.TurnFailed, "the child died"},
+		"uncertain": {fmt.Errorf("the child died: %w", adapters.ErrUncertain), native, "uncertain nativeUncertain", transcript.TurnFailed, "the child died"},
+		"uncertain, joined": {errors.Join(adapters.ErrUncertain, errors.New("the child died"), errors.Join(adapters.ErrUncertain, errors.New("its file is gone"))),
+			native, "uncertain nativeUncertain", transcript.TurnFailed, "compacted; the child died; its file is gone"},
 		"lossy":               {fmt.Errorf("%w: the summary is empty", adapters.ErrLossy), native, "failed nativeInvalid", transcript.TurnFailed, "the summary is empty"},
 		"did not happen":      {adapters.ErrNotCompacted, native, "failed notCompacted", transcript.TurnFailed, "history is as it was"},
 		"the model is down":   {&adapters.Error{Class: adapters.ClassOverloaded, Message: "try later"}, native, "failed serverOverloaded", transcript.TurnFailed, "try later"},
