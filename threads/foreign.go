@@ -154,8 +154,10 @@ func (s *state) abandonForeign(env env, ps []Payload, stopped, died bool) []Payl
 	if w.open == nil {
 		return nil
 	}
-	v := compaction.Verdict{Outcome: compaction.Uncertain, Route: compaction.RouteNative, Code: codeNativeUncertain,
-		Reason: "the turn ended and the provider has not told whether it compacted", Remedy: "go on: the next report of the provider shows the size of its context"}
+	v := compaction.Verdict{
+		Outcome: compaction.Uncertain, Route: compaction.RouteNative, Code: codeNativeUncertain,
+		Reason: "the turn ended and the provider has not told whether it compacted", Remedy: "go on: the next report of the provider shows the size of its context",
+	}
 	switch {
 	case w.open.StartedAt == nil:
 		v = compaction.Verdict{Outcome: compaction.Interrupted, Route: compaction.RouteNative, Reason: "the turn ended before the provider compacted"}

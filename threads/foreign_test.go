@@ -36,7 +36,6 @@ func newStaged(e *engine) *staged {
 					}
 					return *end, err
 				}
-				s.done <- nil
 			case <-ctx.Done():
 				return adapters.End{}, ctx.Err()
 			}
@@ -49,12 +48,12 @@ func newStaged(e *engine) *staged {
 func (s *staged) emit(t *testing.T, updates ...adapters.Update) {
 	t.Helper()
 	s.steps <- func(ctx context.Context, h adapters.Host) (*adapters.End, error) {
-		if err := h.Emit(ctx, updates...); err != nil {
-			t.Errorf("emit: %v", err)
-		}
+		s.done <- h.Emit(ctx, updates...)
 		return nil, nil
 	}
-	<-s.done
+	if err := <-s.done; err != nil {
+		t.Error(err)
+	}
 }
 
 func (s *staged) end(end adapters.End, err error) {
@@ -244,7 +243,8 @@ func TestAFailureOfTheProvidersOwnCompactionIsNoneOfOurs(t *testing.T) {
 	e := newEngine()
 	e.run = func(_ context.Context, _ adapters.TurnInput, h adapters.Host) (adapters.End, error) {
 		return adapters.End{Updates: []adapters.Update{
-			adapters.CompactionBegan{}, adapters.CompactionEnded{Err: &adapters.Error{Class: adapters.ClassServer, Message: "the summary failed"}},
+			adapters.CompactionBegan{},
+			adapters.CompactionEnded{Err: &adapters.Error{Class: adapters.ClassServer, Message: "the summary failed"}},
 			message(string(h.NewItemID()), "done"), counts(20_000),
 		}}, nil
 	}
@@ -303,6 +303,7 @@ type asked struct {
 func (a asked) PreCompact(_ context.Context, e threads.HookEvent) (string, []string, error) {
 	return a.pre(e)
 }
+
 func (a asked) PostCompact(_ context.Context, e threads.HookEvent) []string {
 	a.post <- e
 	return nil

@@ -164,11 +164,15 @@ func TestErrorsOfANativeCompactionAreItsOutcomes(t *testing.T) {
 	}{
 		"nothing to compact": {fmt.Errorf("%w: not enough messages", adapters.ErrNothingToCompact), native, "unchanged nothingToCompact", transcript.TurnCompleted, "not enough messages"},
 		"a hook of its own":  {fault.New(fault.Denied, "not on Fridays"), native, "denied denied", transcript.TurnFailed, "not on Fridays"},
-		"refused after all": {&adapters.RefusedError{Refusal: adapters.Refusal{Code: "switchedOff", Reason: "compaction is switched off", Remedy: "switch it on"}},
-			native, "refused switchedOff", transcript.TurnFailed, "compaction is switched off"},
+		"refused after all": {
+			&adapters.RefusedError{Refusal: adapters.Refusal{Code: "switchedOff", Reason: "compaction is switched off", Remedy: "switch it on"}},
+			native, "refused switchedOff", transcript.TurnFailed, "compaction is switched off",
+		},
 		"uncertain": {fmt.Errorf("the child died: %w", adapters.ErrUncertain), native, "uncertain nativeUncertain", transcript.TurnFailed, "the child died"},
-		"uncertain, joined": {errors.Join(adapters.ErrUncertain, errors.New("the child died"), errors.Join(adapters.ErrUncertain, errors.New("its file is gone"))),
-			native, "uncertain nativeUncertain", transcript.TurnFailed, "compacted; the child died; its file is gone"},
+		"uncertain, joined": {
+			errors.Join(adapters.ErrUncertain, errors.New("the child died"), errors.Join(adapters.ErrUncertain, errors.New("its file is gone"))),
+			native, "uncertain nativeUncertain", transcript.TurnFailed, "compacted; the child died; its file is gone",
+		},
 		"lossy":               {fmt.Errorf("%w: the summary is empty", adapters.ErrLossy), native, "failed nativeInvalid", transcript.TurnFailed, "the summary is empty"},
 		"did not happen":      {adapters.ErrNotCompacted, native, "failed notCompacted", transcript.TurnFailed, "history is as it was"},
 		"the model is down":   {&adapters.Error{Class: adapters.ClassOverloaded, Message: "try later"}, native, "failed serverOverloaded", transcript.TurnFailed, "try later"},
@@ -364,7 +368,9 @@ func TestUpdatesOfANativeCompactionComeBeforeItsEnd(t *testing.T) {
 	e.compact = func(ctx context.Context, _ adapters.CompactInput, h adapters.Host) (adapters.NativeResult, error) {
 		it := transcript.Item{ID: h.NewItemID(), Body: transcript.AgentMessage{}}
 		for _, u := range []adapters.Update{
-			adapters.Warned{Message: "this takes a while"}, adapters.ItemStarted{Item: it}, adapters.TextDelta{Item: it.ID, Text: "sum"},
+			adapters.Warned{Message: "this takes a while"},
+			adapters.ItemStarted{Item: it},
+			adapters.TextDelta{Item: it.ID, Text: "sum"},
 			adapters.ItemCompleted{Item: transcript.Item{ID: it.ID, Body: transcript.AgentMessage{Text: "summing up"}}},
 		} {
 			if err := h.Emit(ctx, u); err != nil {

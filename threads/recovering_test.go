@@ -62,8 +62,10 @@ func TestAfterARestartTheProviderIsAskedWhatBecameOfItsCompaction(t *testing.T) 
 		"another error": {recover: func(context.Context, adapters.Unfinished) (adapters.NativeResult, error) {
 			return adapters.NativeResult{}, &adapters.Error{Class: adapters.ClassUnreachable, Message: "no route to the provider"}
 		}, want: "manual uncertain(nativeUncertain)", reason: "no route to the provider"},
-		"a panic": {recover: func(context.Context, adapters.Unfinished) (adapters.NativeResult, error) { panic("boom") },
-			want: "manual uncertain(nativeUncertain)"},
+		"a panic": {
+			recover: func(context.Context, adapters.Unfinished) (adapters.NativeResult, error) { panic("boom") },
+			want:    "manual uncertain(nativeUncertain)",
+		},
 		"it cannot be asked": {want: "manual uncertain(nativeUncertain)", reason: "no way to tell"},
 		"no session":         {opens: errors.New("gone"), want: "manual uncertain(nativeUncertain)", reason: "could not be opened"},
 		"no answer in time": {recover: func(ctx context.Context, _ adapters.Unfinished) (adapters.NativeResult, error) {

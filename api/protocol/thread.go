@@ -89,7 +89,8 @@ type Occupancy struct {
 	Base int `json:"base"`
 	// Window is the context window; null if unknown.
 	Window *int `json:"window"`
-	// Source says who counted: the provider, or the name of a ruler.
+	// Source says who counted: provider, estimate, or the name of a ruler. It is
+	// unknown, and Context 0, from a provider's own compaction until it counts again.
 	Source string `json:"source"`
 }
 
