@@ -80,6 +80,7 @@ type condition struct {
 type op struct {
 	kind  kind
 	text  string
+	code  string // of a failure
 	n     int
 	wait  time.Duration
 	call  call
@@ -93,11 +94,13 @@ const (
 	opSay kind = iota
 	opPad
 	opThink
+	opRefuse
 	opCompaction
 	opCall
 	opUsage
 	opFinish
 	opDone
+	opFail
 	opRaw
 	opDelay
 	opHold
@@ -117,10 +120,14 @@ func (k kind) speaks() bool {
 }
 
 // A call is a tool call as the cassette has it: arguments may be no JSON.
-type call struct{ name, args, id string }
+type call struct {
+	name, args, id string
+	custom         bool // its tool takes a text
+}
 
-// usage is what an answer reports.
-type usage struct{ input, output, cached, reasoning int }
+// usage is what an answer reports. What was read from a cache or written to it is part
+// of the input.
+type usage struct{ input, output, cached, written, reasoning int }
 
 // Load reads a cassette from a file.
 func Load(file string) (*Cassette, error) {
@@ -225,7 +232,7 @@ func (x *exchange) complete(usage string) {
 	var finish, told, calls bool
 	for _, o := range x.ops {
 		switch o.kind {
-		case opDone, opRaw, opEOF, opCut, opHang:
+		case opDone, opFail, opRaw, opEOF, opCut, opHang:
 			return
 		case opFinish:
 			finish = true
@@ -233,7 +240,7 @@ func (x *exchange) complete(usage string) {
 			told = true
 		case opCall:
 			calls = true
-		case opSay, opPad, opThink, opCompaction, opDelay, opHold:
+		case opSay, opPad, opThink, opRefuse, opCompaction, opDelay, opHold:
 		}
 	}
 	if !finish {

@@ -64,6 +64,13 @@ func (e *chatEncoder) text(thinking bool, s string) []byte {
 	return e.frame(object{"content": s}, nil)
 }
 
+func (e *chatEncoder) refuse(s string) []byte { return e.frame(object{"refusal": s}, nil) }
+
+// fail is an error in place of a chunk, as OpenRouter and vLLM send it.
+func (e *chatEncoder) fail(code, text string) []byte {
+	return sseFrame(object{"error": object{"message": text, "type": code, "code": code}})
+}
+
 func (e *chatEncoder) call(n int, c call, args []string) []byte {
 	var b bytes.Buffer
 	head := object{"index": n, "type": "function", "function": object{"name": c.name, "arguments": args[0]}}
@@ -100,6 +107,9 @@ func (e *chatEncoder) whole(r reply) []byte {
 	m := object{"role": "assistant", "content": r.text}
 	if r.thinking != "" {
 		m[e.reasoning] = r.thinking
+	}
+	if r.refusal != "" {
+		m["refusal"] = r.refusal
 	}
 	var calls []any
 	for _, c := range r.calls {

@@ -30,6 +30,21 @@ var endpoints = map[string]endpoint{
 	"GET /openai/v1/models":          only("groq", func(s settings, _ []byte) any { return listModels(s) }),
 }
 
+// endpointOf finds the endpoint of a method and path.
+func endpointOf(place string) endpoint {
+	if id, is := strings.CutPrefix(place, "GET /v1/models/"); is && id != "" {
+		return func(s settings, _ []byte) (any, bool) {
+			for _, m := range s.models {
+				if m.id == id {
+					return s.server.list(m), true
+				}
+			}
+			return nil, false
+		}
+	}
+	return endpoints[place]
+}
+
 // only is an endpoint that one server has.
 func only(name string, f func(settings, []byte) any) endpoint {
 	return func(s settings, body []byte) (any, bool) {
@@ -44,6 +59,13 @@ func listModels(s settings) object {
 	data := []any{}
 	for _, m := range s.models {
 		data = append(data, s.server.list(m))
+	}
+	if s.server.name == "anthropic" { // it has pages
+		o := object{"data": data, "has_more": false, "first_id": nil, "last_id": nil}
+		if n := len(s.models); n > 0 {
+			o["first_id"], o["last_id"] = s.models[0].id, s.models[n-1].id
+		}
+		return o
 	}
 	return object{"object": "list", "data": data}
 }

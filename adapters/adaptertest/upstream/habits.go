@@ -79,6 +79,54 @@ func openAIError(kind, code any, text func(excess) string) func(excess) (int, ob
 	}
 }
 
+// openAIFailure is what OpenAI answers with an error status (platform docs, "Error
+// codes").
+func openAIFailure(status int) object {
+	kind, text, code := "invalid_request_error", "The request could not be understood.", any(nil)
+	switch {
+	case status == 401:
+		text, code = "Incorrect API key provided", "invalid_api_key"
+	case status == 403:
+		text, code = "Country, region, or territory not supported", "unsupported_country_region_territory"
+	case status == 404:
+		text, code = "The model does not exist or you do not have access to it.", "model_not_found"
+	case status == 429:
+		kind, text, code = "requests", "Rate limit reached for requests. Please try again in 1s.", "rate_limit_exceeded"
+	case status == 503:
+		kind, text, code = "server_error", "The engine is currently overloaded, please try again later", "server_is_overloaded"
+	case status >= 500:
+		kind, text, code = "server_error", "The server had an error while processing your request.", "server_error"
+	}
+	return object{"error": object{"message": text, "type": kind, "param": nil, "code": code}}
+}
+
+// anthropicFailure is what Anthropic answers with an error status (platform docs,
+// "Errors").
+func anthropicFailure(status int) object {
+	kind, text := "invalid_request_error", "The request could not be understood."
+	switch {
+	case status == 401:
+		kind, text = "authentication_error", "invalid x-api-key"
+	case status == 402:
+		kind, text = "billing_error", "Your credit balance is too low to access the API."
+	case status == 403:
+		kind, text = "permission_error", "Your API key does not have permission to use the resource."
+	case status == 404:
+		kind, text = "not_found_error", "The model was not found."
+	case status == 413:
+		kind, text = "request_too_large", "Request exceeds the maximum size"
+	case status == 429:
+		kind, text = "rate_limit_error", "This request would exceed your rate limit."
+	case status == 504:
+		kind, text = "timeout_error", "The request timed out."
+	case status == 529:
+		kind, text = "overloaded_error", "Overloaded"
+	case status >= 500:
+		kind, text = "api_error", "Internal server error"
+	}
+	return object{"error": object{"type": kind, "message": text}}
+}
+
 // flatError is an error without a wrapping, as vLLM's of old and Mistral's.
 func flatError(text func(excess) string) func(excess) (int, object) {
 	return func(e excess) (int, object) {

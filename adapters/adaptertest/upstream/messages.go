@@ -13,9 +13,11 @@ import (
 // messagesWire is Anthropic's Messages as Claude Code speaks it (Claude Code 2.1.332,
 // observed; platform docs, "Streaming Messages").
 var messagesWire = wire{
-	path:   "/v1/messages",
-	stream: "text/event-stream",
-	read:   readMessages,
+	path:     "/v1/messages",
+	stream:   "text/event-stream",
+	read:     readMessages,
+	failure:  anthropicFailure,
+	overflow: tooLongPrompt,
 	refuse: func(o object) object {
 		e, is := o["error"].(object)
 		if !is || o["type"] == "error" {
@@ -41,7 +43,7 @@ func readMessages(body []byte, _ http.Header) (request, error) {
 	if err := json.Unmarshal(body, &r); err != nil {
 		return request{}, err
 	}
-	req := request{model: r.Model, stream: r.Stream, usage: true, maxOutput: r.MaxTokens}
+	req := request{model: r.Model, stream: r.Stream, usage: true, maxOutput: max(0, r.MaxTokens)}
 	for _, raw := range slices.Backward(r.Messages) {
 		var m struct {
 			Role    string          `json:"role"`
@@ -50,13 +52,32 @@ func readMessages(body []byte, _ http.Header) (request, error) {
 		if json.Unmarshal(raw, &m) == nil && m.Role == "system" {
 			continue // what the system says in between is not what is asked
 		}
-		text := texts(m.Content)
-		req.last = cmp.Or(req.last, text)
-		for line := range strings.Lines(text) { // also before the answers that were cut and go on
-			req.writer = req.writer || strings.HasPrefix(line, summaryOrder)
-		}
+		req.last = cmp.Or(req.last, texts(m.Content))
+		req.writer = req.writer || m.Role == "user" && ordersSummary(m.Content) // also before the answers that were cut and go on
 	}
 	return req, nil
+}
+
+// ordersSummary reports whether what a user says holds the order. Results of tools,
+// such as the text of a file, do not give it.
+func ordersSummary(content json.RawMessage) bool {
+	var blocks []struct{ Type, Text string }
+	if json.Unmarshal(content, &blocks) != nil {
+		var text string
+		_ = json.Unmarshal(content, &text) // what is no text orders nothing
+		return linesBegin(text, summaryOrder)
+	}
+	for _, b := range blocks {
+		if b.Type == "text" && linesBegin(b.Text, summaryOrder) {
+			return true
+		}
+	}
+	return false
+}
+
+// linesBegin reports whether one of the lines of a text begins with something.
+func linesBegin(text, with string) bool {
+	return strings.HasPrefix(text, with) || strings.Contains(text, "\n"+with)
 }
 
 // A messagesEncoder writes the events of one message. The usage of the input stands in
@@ -68,6 +89,8 @@ type messagesEncoder struct {
 	open  string // its type; empty if none is
 	told  *usage
 	why   string
+
+	refused bool // whatever the reason that the cassette gives
 }
 
 func (e *messagesEncoder) event(b *bytes.Buffer, kind string, fields object) {
@@ -81,7 +104,10 @@ func (e *messagesEncoder) start(b *bytes.Buffer) {
 		return
 	}
 	e.begun = true
-	e.event(b, "message_start", object{"message": e.message([]any{}, nil, usage{})})
+	u := e.input
+	u.output = 1
+	e.event(b, "message_start", object{"message": e.message([]any{}, nil, u)})
+	e.event(b, "ping", object{})
 }
 
 func (e *messagesEncoder) message(content []any, why any, u usage) object {
@@ -91,10 +117,10 @@ func (e *messagesEncoder) message(content []any, why any, u usage) object {
 	}
 }
 
-// counts is how the wire tells tokens: what was cached is not part of the input.
+// counts is how the wire tells tokens: what is of the cache is not part of the input.
 func counts(u usage) object {
 	return object{
-		"input_tokens": u.input - u.cached, "cache_read_input_tokens": u.cached, "cache_creation_input_tokens": 0, "output_tokens": u.output,
+		"input_tokens": u.input - u.cached - u.written, "cache_read_input_tokens": u.cached, "cache_creation_input_tokens": u.written, "output_tokens": u.output,
 	}
 }
 
@@ -106,6 +132,19 @@ func (e *messagesEncoder) begin(b *bytes.Buffer, kind string, block object) {
 	e.close(b)
 	e.open = kind
 	e.event(b, "content_block_start", object{"index": e.block, "content_block": block})
+}
+
+// refuse is a text after which the model stops with that reason.
+func (e *messagesEncoder) refuse(s string) []byte {
+	e.refused = true
+	return e.text(false, s)
+}
+
+// fail is an error event; the block that is open never ends.
+func (e *messagesEncoder) fail(code, text string) []byte {
+	var b bytes.Buffer
+	e.event(&b, "error", object{"error": object{"type": code, "message": text}, "request_id": "req_scripted"})
+	return b.Bytes()
 }
 
 func (e *messagesEncoder) close(b *bytes.Buffer) {
@@ -159,6 +198,9 @@ func (e *messagesEncoder) finish(reason string) []byte {
 	if r, known := reasons[reason]; known {
 		e.why = r
 	}
+	if e.refused {
+		e.why = "refusal"
+	}
 	return nil
 }
 
@@ -180,9 +222,10 @@ func (e *messagesEncoder) whole(r reply) []byte {
 	if r.thinking != "" {
 		content = append(content, object{"type": "thinking", "thinking": r.thinking, "signature": "c2NyaXB0ZWQ="})
 	}
-	if r.text != "" {
-		content = append(content, object{"type": "text", "text": r.text})
+	if text := r.text + r.refusal; text != "" {
+		content = append(content, object{"type": "text", "text": text})
 	}
+	e.refused = r.refusal != ""
 	for _, c := range r.calls {
 		content = append(content, object{"type": "tool_use", "id": c.id, "name": c.name, "input": arguments(c.args)})
 	}

@@ -63,6 +63,11 @@ func (e *ollamaEncoder) text(thinking bool, s string) []byte {
 	return jsonLine(e.line(object{"content": s}))
 }
 
+// refuse is text: the wire has no word for it.
+func (e *ollamaEncoder) refuse(s string) []byte { return e.text(false, s) }
+
+func (e *ollamaEncoder) fail(_, text string) []byte { return jsonLine(object{"error": text}) }
+
 // call is always whole on this wire.
 func (e *ollamaEncoder) call(n int, c call, _ []string) []byte {
 	return jsonLine(e.line(object{"tool_calls": []any{ollamaCall(n, c)}}))
@@ -103,7 +108,7 @@ func (e *ollamaEncoder) last(o object) object {
 }
 
 func (e *ollamaEncoder) whole(r reply) []byte {
-	m := object{"content": r.text}
+	m := object{"content": r.text + r.refusal}
 	if r.thinking != "" {
 		m["thinking"] = r.thinking
 	}

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -230,11 +231,12 @@ var directives = map[string]func(*parser, *exchange) error{
 
 	"say":        func(p *parser, x *exchange) error { return p.op(x, opSay, p.needed) },
 	"compaction": func(p *parser, x *exchange) error { return p.op(x, opCompaction, p.needed) },
+	"refuse":     func(p *parser, x *exchange) error { return p.op(x, opRefuse, p.needed) },
 	"think":      func(p *parser, x *exchange) error { return p.op(x, opThink, p.needed) },
 	"finish":     func(p *parser, x *exchange) error { return p.op(x, opFinish, p.needed) },
 	"done":       func(p *parser, x *exchange) error { return p.op(x, opDone, p.nothing) },
 	"hold":       func(p *parser, x *exchange) error { return p.op(x, opHold, p.needed) },
-	"hang":       func(p *parser, x *exchange) error { return p.op(x, opHang, p.nothing) },
+	"hang":       func(p *parser, x *exchange) error { return p.op(x, opHang, p.text) },
 	"cut":        func(p *parser, x *exchange) error { return p.op(x, opCut, p.nothing) },
 	"eof":        func(p *parser, x *exchange) error { return p.op(x, opEOF, p.nothing) },
 	"raw":        func(p *parser, x *exchange) error { return p.op(x, opRaw, p.needed) },
@@ -254,8 +256,10 @@ var directives = map[string]func(*parser, *exchange) error{
 		x.ops = append(x.ops, op{kind: opDelay, wait: d})
 		return err
 	},
-	"call":  tool,
-	"usage": report,
+	"call":   tool,
+	"custom": custom,
+	"fail":   failure,
+	"usage":  report,
 }
 
 func (p *parser) nothing() (string, error) {
@@ -311,6 +315,30 @@ func tool(p *parser, x *exchange) error {
 	return nil
 }
 
+// custom reads "NAME TEXT".
+func custom(p *parser, x *exchange) error {
+	name, arg, _ := strings.Cut(p.arg, " ")
+	p.arg = strings.TrimSpace(arg)
+	text, err := p.needed()
+	if err == nil && name == "" {
+		err = p.fail("custom wants a name and a text")
+	}
+	x.ops = append(x.ops, op{kind: opCall, call: call{name: name, args: text, custom: true}})
+	return err
+}
+
+// failure reads "CODE [TEXT]".
+func failure(p *parser, x *exchange) error {
+	code, arg, _ := strings.Cut(p.arg, " ")
+	if code == "" {
+		return p.fail("fail wants the code of an error, and may have a text")
+	}
+	p.arg = strings.TrimSpace(arg)
+	text, err := p.text()
+	x.ops = append(x.ops, op{kind: opFail, code: code, text: cmp.Or(text, "scripted failure")})
+	return err
+}
+
 // report reads "auto", "none", or numbers.
 func report(p *parser, x *exchange) (err error) {
 	o := op{kind: opUsage, auto: p.arg == "auto", text: p.arg}
@@ -325,7 +353,10 @@ func report(p *parser, x *exchange) (err error) {
 		if o.usage.output, err = p.number(words[1], true); err != nil {
 			return err
 		}
-		err = p.pairs(words[2:], map[string]*int{"cached": &o.usage.cached, "reasoning": &o.usage.reasoning})
+		err = p.pairs(words[2:], map[string]*int{"cached": &o.usage.cached, "written": &o.usage.written, "reasoning": &o.usage.reasoning})
+		if u := o.usage; err == nil && u.cached+u.written > u.input {
+			err = p.fail("of %d tokens of input %d cannot be those of a cache", u.input, u.cached+u.written)
+		}
 	}
 	x.ops = append(x.ops, o)
 	return err

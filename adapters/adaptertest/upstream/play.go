@@ -27,7 +27,7 @@ func (s *Server) player(x *exchange, a answerTo) http.HandlerFunc {
 		if a.wire != nil {
 			p.enc = a.wire.encode(answer{
 				id: fmt.Sprintf("scripted-%s-%d", strings.ReplaceAll(x.name, " ", "-"), a.play), model: a.req.model,
-				reasoning: s.reasoning(), server: s.cassette.settings.server,
+				reasoning: s.reasoning(), server: s.cassette.settings.server, input: x.input(a.rec.Tokens, s.cassette.settings.usage == "auto"),
 			})
 		}
 		p.run()
@@ -51,6 +51,7 @@ type player struct {
 	enc encoder
 
 	reply   reply  // of what was said
+	failed  *op    // what broke it off
 	pending []byte // that do not fill a piece yet
 	headed  bool
 }
@@ -64,8 +65,8 @@ func (p *player) run() {
 		if over, err := p.do(o); err != nil {
 			panic(http.ErrAbortHandler) // nobody must take it for a whole answer
 		} else if over {
-			p.flush()
-			if p.a.req.stream {
+			if p.a.req.stream || p.enc == nil {
+				p.flush()
 				return
 			}
 			break
@@ -76,17 +77,30 @@ func (p *player) run() {
 		p.head("")
 		p.write([]byte(p.fill(*p.x.body)))
 	case fixed:
-		body := object{"error": object{"message": fmt.Sprintf("scripted failure with status %d", p.x.status), "type": "scripted_error", "code": nil}}
-		if p.a.wire != nil && p.a.wire.refuse != nil {
-			body = p.a.wire.refuse(body)
-		}
 		p.head("application/json")
-		p.write(encodeJSON(body))
+		p.write(encodeJSON(p.failure()))
+	case p.failed != nil && !p.a.req.stream:
+		p.a.wire.error(500, object{"error": object{"message": p.failed.text, "type": p.failed.code, "code": p.failed.code}})(p.w, p.r)
 	case !p.a.req.stream && p.enc != nil:
 		p.head("application/json")
 		p.write(p.enc.whole(p.reply))
 	}
 	p.flush()
+}
+
+// failure is the body of a status for which the cassette has none.
+func (p *player) failure() object {
+	body := object{"error": object{"message": fmt.Sprintf("scripted failure with status %d", p.x.status), "type": "scripted_error", "code": nil}}
+	if p.a.wire == nil {
+		return body
+	}
+	if p.a.wire.failure != nil {
+		body = p.a.wire.failure(p.x.status)
+	}
+	if p.a.wire.refuse != nil {
+		body = p.a.wire.refuse(body)
+	}
+	return body
 }
 
 // do performs one op, and reports whether the answer ends with it.
@@ -98,6 +112,13 @@ func (p *player) do(o op) (over bool, err error) {
 		return false, p.say(prose(o.n, fmt.Sprint(p.x.name, p.a.play)), false)
 	case opThink:
 		return false, p.say(p.fill(o.text), true)
+	case opRefuse:
+		p.reply.refusal += p.fill(o.text)
+		p.stream(func() []byte { return p.enc.refuse(p.fill(o.text)) })
+	case opFail:
+		p.failed = &o
+		p.stream(func() []byte { return p.enc.fail(o.code, p.fill(o.text)) })
+		return true, nil
 	case opCompaction:
 		c, is := p.enc.(compacter)
 		if !is {
@@ -122,8 +143,9 @@ func (p *player) do(o op) (over bool, err error) {
 	case opDelay:
 		return false, p.wait(o.wait)
 	case opHold:
-		return false, p.until(p.s.hold(o.text))
+		return false, p.until(p.s.reach(o.text).released)
 	case opHang:
+		p.s.reach(o.text)
 		return false, p.until(nil)
 	case opCut:
 		if p.headed {
@@ -165,6 +187,10 @@ func (p *player) paced(deltas []string, encode func(string) []byte) error {
 }
 
 func (p *player) call(c call) error {
+	if c.custom && !p.a.wire.custom {
+		p.s.mistake(p.x.line, "%q calls a tool whose input is a text, which the wire of request %d knows nothing of", p.x.name, p.s.count())
+		return nil
+	}
 	n := len(p.reply.calls)
 	c.args, c.id = p.fill(c.args), p.fill(c.id)
 	switch c.id {
@@ -181,7 +207,7 @@ func (p *player) call(c call) error {
 func (p *player) usage(o op) {
 	u := o.usage
 	if o.auto {
-		u = usage{input: p.a.rec.Tokens, output: tokens(p.reply.text + p.reply.thinking)}
+		u = usage{input: p.a.rec.Tokens, output: tokens(p.reply.text + p.reply.thinking + p.reply.refusal)}
 		for _, c := range p.reply.calls {
 			u.output += tokens(c.name + c.args)
 		}
@@ -193,6 +219,23 @@ func (p *player) usage(o op) {
 	if !o.auto || p.a.req.usage {
 		p.stream(func() []byte { return p.enc.usage(u) })
 	}
+}
+
+// input is what is known of the usage of an answer before it is given to a request
+// of n tokens; auto says what is told by an answer that says nothing of it.
+func (x *exchange) input(n int, auto bool) usage {
+	for _, o := range x.ops {
+		switch {
+		case o.kind == opUsage && o.auto:
+			return usage{input: n}
+		case o.kind == opUsage:
+			return usage{input: o.usage.input, cached: o.usage.cached, written: o.usage.written}
+		}
+	}
+	if auto { // it never comes to its end
+		return usage{input: n}
+	}
+	return usage{}
 }
 
 // stream writes what an encoder makes, if the client wants a stream.

@@ -48,8 +48,12 @@ type Server struct {
 	plays    map[*exchange]int
 	requests []Recorded
 	mistakes []string
-	holds    map[string]chan struct{}
+	gates    map[string]*gate
+	more     chan struct{} // closed when a request came
 }
+
+// A gate is a place in an answer where it waits.
+type gate struct{ reached, released chan struct{} }
 
 // A Recorded is a request that came.
 type Recorded struct {
@@ -103,7 +107,7 @@ func Serve(c *Cassette, o Options) (*Server, error) {
 	s := &Server{
 		URL: "http://" + o.Listener.Addr().String(), Dial: (&net.Dialer{}).DialContext,
 		cassette: c, options: o,
-		closed: make(chan struct{}), plays: map[*exchange]int{}, holds: map[string]chan struct{}{},
+		closed: make(chan struct{}), plays: map[*exchange]int{}, gates: map[string]*gate{}, more: make(chan struct{}),
 	}
 	if l, is := o.Listener.(*Listener); is {
 		s.Dial = l.Dial
@@ -160,24 +164,59 @@ func (s *Server) Unplayed() []string {
 }
 
 // Release lets the exchanges go on that wait at a hold, now or later.
-func (s *Server) Release(name string) {
-	hold := s.hold(name)
+func (s *Server) Release(name string) { s.open(s.gate(name).released) }
+
+// Reached returns what is closed as soon as an answer waits at the hold or the hang of
+// that name: all that stands before it was sent.
+func (s *Server) Reached(name string) <-chan struct{} { return s.gate(name).reached }
+
+// reach is called by an answer that is to wait.
+func (s *Server) reach(name string) *gate {
+	g := s.gate(name)
+	s.open(g.reached)
+	return g
+}
+
+func (s *Server) gate(name string) *gate {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gates[name] == nil {
+		s.gates[name] = &gate{reached: make(chan struct{}), released: make(chan struct{})}
+	}
+	return s.gates[name]
+}
+
+// open closes a channel of a gate, once.
+func (s *Server) open(c chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	select {
-	case <-hold:
+	case <-c:
 	default:
-		close(hold)
+		close(c)
 	}
 }
 
-func (s *Server) hold(name string) chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.holds[name] == nil {
-		s.holds[name] = make(chan struct{})
+// Await returns the first request, of those that came and those to come, that satisfies
+// ok.
+func (s *Server) Await(ctx context.Context, ok func(Recorded) bool) (Recorded, error) {
+	for seen := 0; ; {
+		s.mu.Lock()
+		requests, more := s.requests, s.more
+		s.mu.Unlock()
+		for ; seen < len(requests); seen++ {
+			if ok(requests[seen]) {
+				return requests[seen], nil
+			}
+		}
+		select {
+		case <-more:
+		case <-s.closed:
+			return Recorded{}, fmt.Errorf("upstream: closed after %d requests, none of which is the one that was awaited", seen)
+		case <-ctx.Done():
+			return Recorded{}, fmt.Errorf("upstream: none of %d requests is the one that was awaited: %w", seen, ctx.Err())
+		}
 	}
-	return s.holds[name]
 }
 
 func (s *Server) mistake(line int, format string, args ...any) {
@@ -240,6 +279,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	p := s.choose(r, &rec)
 	s.mu.Lock()
 	s.requests = append(s.requests, rec)
+	close(s.more)
+	s.more = make(chan struct{})
 	s.mu.Unlock()
 	if s.options.Recorded != nil {
 		s.options.Recorded(rec)
@@ -250,7 +291,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 // choose decides how a request is answered and notes that in its record.
 func (s *Server) choose(r *http.Request, rec *Recorded) http.HandlerFunc {
 	if !s.authorized(r) {
-		return refuse(401, object{"error": object{"message": "Incorrect API key provided", "type": "invalid_request_error", "code": "invalid_api_key"}})
+		if w, is := wireOf(r.URL.Path); is && w.failure != nil {
+			return w.error(401, w.failure(401))
+		}
+		return refuse(401, openAIFailure(401))
 	}
 	place := r.Method + " " + r.URL.Path
 	if x := s.cassette.side[place]; x != nil {
@@ -261,7 +305,7 @@ func (s *Server) choose(r *http.Request, rec *Recorded) http.HandlerFunc {
 	if wire, is := wireOf(r.URL.Path); is && r.Method == http.MethodPost {
 		return s.model(wire, rec)
 	}
-	if e := endpoints[place]; e != nil {
+	if e := endpointOf(place); e != nil {
 		if v, has := e(s.cassette.settings, rec.Body); has {
 			return refuse(200, v)
 		}
@@ -330,7 +374,11 @@ func (s *Server) habits(l *limit) server {
 }
 
 func (s *Server) overflow(w wire, l *limit, req request, n int) http.HandlerFunc {
-	return w.error(s.habits(l).overflow(excess{input: n, output: req.maxOutput, window: l.tokens}))
+	say := s.habits(l).overflow
+	if s.habits(l).name == "generic" && w.overflow != nil {
+		say = w.overflow
+	}
+	return w.error(say(excess{input: n, output: req.maxOutput, window: l.tokens}))
 }
 
 // error answers with an error in the shape of the wire.

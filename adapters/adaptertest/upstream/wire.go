@@ -18,6 +18,11 @@ type wire struct {
 	read func(body []byte, h http.Header) (request, error)
 	// refuse puts an error of OpenAI's shape into the wire's own; nil: it is that.
 	refuse func(object) object
+	// failure is the error of a status, in OpenAI's shape; nil: a plain one.
+	failure func(status int) object
+	// overflow is that of the wire's own provider, if the cassette names no server.
+	overflow func(excess) (status int, body object)
+	custom   bool // it has tools whose input is a text
 	// encode returns the encoder of one answer.
 	encode func(a answer) encoder
 }
@@ -46,16 +51,21 @@ type answer struct {
 	id, model string
 	reasoning string // the field of thinking
 	server    server
+	input     usage // what is known of the usage when the answer begins
 }
 
 // An encoder writes the pieces of one answer, each as the bytes of whole frames.
 type encoder interface {
 	text(thinking bool, s string) []byte
+	// refuse writes that the model refuses, and why.
+	refuse(s string) []byte
 	// call writes the n-th call, its arguments in pieces.
 	call(n int, c call, args []string) []byte
 	usage(u usage) []byte
 	finish(reason string) []byte
 	done() []byte
+	// fail breaks the answer off with an error, after which nothing comes.
+	fail(code, text string) []byte
 	// whole is the answer to a request that wants no stream.
 	whole(r reply) []byte
 }
@@ -68,6 +78,7 @@ type compacter interface {
 // A reply is a whole answer.
 type reply struct {
 	text, thinking string
+	refusal        string
 	calls          []call
 	usage          *usage
 	finish         string
