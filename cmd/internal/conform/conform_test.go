@@ -15,7 +15,11 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == TapArg {
 		os.Exit(Tap(os.Args[2:]))
 	}
+	if len(os.Args) > 1 && os.Args[1] == childArg {
+		os.Exit(childMain())
+	}
 	code := m.Run()
+	close(forgotten)
 	if err := goleak.Find(); code == 0 && err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1

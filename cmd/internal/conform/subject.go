@@ -41,7 +41,7 @@ type Scripted struct {
 	// Full is the usage, in tokens, after which the program compacts before its next
 	// request if it may.
 	Full int
-	// Quiet: it is told to make no compactions by itself.
+	// Quiet: its adapter tells it to make no compactions by itself; it honours Site.Loud.
 	Quiet bool
 	// Foreign are lines by which the program seems to tell of a compaction that is not
 	// ours; {{session}} in them is the id of our session. Nil: nothing of the kind can come.
@@ -57,6 +57,7 @@ type Site struct {
 	URL    string // of the model server; empty for a real one
 	Tap    string // the program that stands between adapter and program: see Tap; empty: none
 	Refuse bool   // the program is to be one that cannot compact
+	Loud   bool   // the program is to compact by itself, whatever its adapter tells it
 }
 
 // Outcome is how a row ended.

@@ -146,6 +146,9 @@ func openClaude(s Site, path string) (adapters.Adapter, error) {
 	if s.Tap != "" {
 		o.Program, o.Env = s.Tap, append(env, TapEnv(s, path)...)
 	}
+	if s.Loud {
+		o.Env = append(o.Env, TapUnsets("DISABLE_AUTO_COMPACT"))
+	}
 	return claude.New(o), nil
 }
 

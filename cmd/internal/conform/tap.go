@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -26,6 +27,7 @@ const TapArg = "conform-tap"
 const (
 	tapProgram = "PLIMSOLL_TAP_PROGRAM" // the real one
 	tapPipe    = "PLIMSOLL_TAP_PIPE"    // where the lines come from
+	tapUnset   = "PLIMSOLL_TAP_UNSET"   // a variable that the program does not get
 	tapOld     = "PLIMSOLL_TAP_OLD"     // a text and, after a line feed, what the tap makes of it
 )
 
@@ -52,6 +54,9 @@ func TapEnv(s Site, program string) []string {
 
 // TapReplaces has a tap replace a text wherever the program says it.
 func TapReplaces(text, by string) string { return tapOld + "=" + text + "\n" + by }
+
+// TapUnsets has a tap keep a variable of the environment from the program.
+func TapUnsets(name string) string { return tapUnset + "=" + name }
 
 // inject has the tap of a site say lines.
 func inject(s Site, lines []string) error {
@@ -117,7 +122,8 @@ func Tap(args []string) int {
 			out.add(lines.Text())
 		}
 	}()
-	p, err := proc.Start(proc.Spec{Argv: append([]string{os.Getenv(tapProgram)}, args...), Env: os.Environ(), Stdin: os.Stdin, Stdout: out, Stderr: os.Stderr})
+	env := slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, os.Getenv(tapUnset)+"=") })
+	p, err := proc.Start(proc.Spec{Argv: append([]string{os.Getenv(tapProgram)}, args...), Env: env, Stdin: os.Stdin, Stdout: out, Stderr: os.Stderr})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

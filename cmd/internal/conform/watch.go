@@ -16,15 +16,18 @@ import (
 
 // This file is how rows do things and wait for what comes of them.
 
-// await waits until one of the messages satisfies ok, and returns its index.
-func (s *server) await(expected string, ok func(events.Message) bool) int {
-	for i := 0; ; {
+// await waits until one of the messages satisfies ok.
+func (s *server) await(expected string, ok func(events.Message) bool) { s.awaitFrom(0, expected, ok) }
+
+// awaitFrom is await for the messages from an index on.
+func (s *server) awaitFrom(i int, expected string, ok func(events.Message) bool) {
+	for {
 		s.mu.Lock()
 		seen, more, ended := s.seen, s.more, s.ended
 		s.mu.Unlock()
 		for ; i < len(seen); i++ {
 			if ok(seen[i]) {
-				return i
+				return
 			}
 		}
 		s.w.demand(ended == nil, expected, "the server stopped telling: %v; %s", ended, s.last())
@@ -74,6 +77,9 @@ func payload(m events.Message) threads.Payload {
 
 // start gives the thread an input.
 func (s *server) start(text string) threads.TurnAck {
+	s.mu.Lock()
+	s.from = len(s.seen)
+	s.mu.Unlock()
 	ack, err := s.svc.StartTurn(s.w.ctx, threads.StartTurnParams{Thread: s.thread, Input: transcript.TextParts(text)})
 	s.w.must(err, "an input is accepted")
 	s.w.prompts[ack.Turn.ID] = text
@@ -128,14 +134,22 @@ func because(e *transcript.TurnError) string {
 
 // says waits until an open text holds something.
 func (s *server) says(text string) {
-	all := map[string]string{}
-	s.await(fmt.Sprintf("%q is streamed before the answer ends", text), func(m events.Message) bool {
+	all, expected := map[string]string{}, fmt.Sprintf("%q is streamed before the answer ends", text)
+	s.awaitFrom(s.from, expected, func(m events.Message) bool {
+		s.unended(m, expected)
 		if m.Kind == events.KindDelta {
 			all[m.Delta.Item] += m.Delta.Text
 			return strings.Contains(all[m.Delta.Item], text)
 		}
 		return false
 	})
+}
+
+// unended demands that the turn in which something is expected has not ended.
+func (s *server) unended(m events.Message, expected string) {
+	if p, ok := payload(m).(threads.TurnCompleted); ok {
+		s.w.demand(false, expected, "the turn is %s without it%s", p.Turn.Status, because(p.Turn.Error))
+	}
 }
 
 // answers returns what the model said in a turn.
@@ -213,7 +227,9 @@ func outcomeOf(r compaction.Record) string {
 // request waits for the next request that waits for an answer.
 func (s *server) request() threads.Request {
 	var r threads.Request
-	s.await("an approval is asked for", func(m events.Message) bool {
+	const expected = "an approval is asked for"
+	s.awaitFrom(s.from, expected, func(m events.Message) bool {
+		s.unended(m, expected)
 		c, ok := payload(m).(threads.RequestCreated)
 		r = c.Request
 		return ok

@@ -46,6 +46,7 @@ type setup struct {
 	cassette string // {{run}} stands for the directive that makes the file of world.made
 	disk     bool   // the journal is a file, so that servers can be started again
 	refuse   bool
+	loud     bool
 	tap      bool
 	hooks    threads.Hooks
 	manual   bool // nothing but what is asked for compacts
@@ -85,13 +86,13 @@ func (w *world) open(s setup) {
 	w.setup, w.came, w.prompts = s, make(chan struct{}), map[transcript.TurnID]string{}
 	dir, err := os.MkdirTemp("", "conform")
 	w.must(err, "a temporary folder")
-	w.site = Site{Dir: dir, Work: filepath.Join(dir, "work"), Refuse: s.refuse}
+	w.site = Site{Dir: dir, Work: filepath.Join(dir, "work"), Refuse: s.refuse, Loud: s.loud}
 	w.undone = append(w.undone, func() error { return os.RemoveAll(dir) })
 	w.must(os.Mkdir(w.site.Work, 0o700), "a folder to work in")
 	if w.sub.Scripted != nil {
 		w.play(s.cassette)
 	}
-	if s.tap || s.refuse && w.sub.Scripted != nil && w.sub.Scripted.Pretends {
+	if s.tap || s.loud && w.sub.Scripted.Quiet || s.refuse && w.sub.Scripted != nil && w.sub.Scripted.Pretends {
 		tap, err := writeTap(dir)
 		w.must(err, "a tap between adapter and program")
 		w.site.Tap = tap
@@ -155,6 +156,7 @@ type server struct {
 	thread  transcript.ThreadID
 	stop    context.CancelFunc
 	stopped sync.WaitGroup
+	from    int // what was told before the newest input
 
 	mu     sync.Mutex // guards what follows
 	seen   []events.Message
