@@ -63,6 +63,9 @@ func (c stepBoundary) decide(s *state, env env) (decision, error) {
 	if s.Active != c.turn || s.Stopping {
 		return decision{}, errOver(c.turn)
 	}
+	if s.inCompactTurn() { // the provider compacts, and asks what there is
+		return decision{effects: []effect{resumeContext{}}}, nil
+	}
 	r := s.running()
 	if r != nil && r.Phase != compaction.PhaseRequested {
 		return decision{}, nil // it runs; the answer follows its end

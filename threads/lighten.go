@@ -45,7 +45,7 @@ func (c lighten) decide(s *state, env env) (decision, error) {
 		return decision{}, errOver(c.turn)
 	}
 	none := func(*state) any { return lightened{} }
-	if env.auto.policy.Off {
+	if env.auto.policy.Off || s.inCompactTurn() {
 		return decision{answer: none}, nil
 	}
 	if s.running() != nil {

@@ -38,6 +38,8 @@ func (c overflowed) decide(s *state, env env) (decision, error) {
 	}
 	gate := s.Gate.Measured(env.auto.policy, s.load(env.auto, 0), env.auto.key)
 	switch {
+	case s.inCompactTurn():
+		return decision{}, c.failure("it was a compaction that did not fit")
 	case env.auto.policy.Off:
 		return decision{}, c.failure("automatic compaction is off")
 	case s.Overflows > 0:

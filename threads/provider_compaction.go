@@ -8,6 +8,7 @@ import (
 	"github.com/plimsoll-dev/plimsoll/adapters"
 	"github.com/plimsoll-dev/plimsoll/threads/compaction"
 	"github.com/plimsoll-dev/plimsoll/threads/fault"
+	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
 
 // This file holds what providers say about compactions of their own: those that this
@@ -114,4 +115,11 @@ func (s *state) compactedNatively() bool {
 		}
 	}
 	return false
+}
+
+// inCompactTurn reports whether the turn in progress is for a compaction and nothing
+// else: then a session that asks for something does so because it compacts natively.
+func (s *state) inCompactTurn() bool {
+	turn := s.activeTurn()
+	return turn != nil && turn.Kind == transcript.TurnCompact
 }

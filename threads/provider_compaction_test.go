@@ -427,3 +427,28 @@ func TestACompletionThatRacesAnInterruptIsACompletion(t *testing.T) {
 		t.Errorf("record %s", mustJSON(t, rec))
 	}
 }
+
+// A session that compacts may ask what the context is; it gets it, and nothing compacts
+// inside of a compaction.
+func TestASessionThatCompactsNeverWaitsForItself(t *testing.T) {
+	e := newEngine()
+	e.compact = func(ctx context.Context, _ adapters.CompactInput, h adapters.Host) (adapters.NativeResult, error) {
+		c, err := h.Context(ctx)
+		if err != nil || len(c.Entries) != 2 {
+			t.Errorf("the context has %d entries, %v", len(c.Entries), err)
+		}
+		if _, err := h.Overflowed(ctx, adapters.Overflow{Requested: 9, Limit: 8}); !errors.Is(err, adapters.ErrOverflow) {
+			t.Errorf("an overflow in it: %v", err)
+		}
+		if n, err := h.Lighten(ctx, adapters.Heavy{Bytes: 9, Excess: 8}); n != 0 || err != nil {
+			t.Errorf("lightened by %d, %v", n, err)
+		}
+		return adapters.NativeResult{Form: "engine"}, nil
+	}
+	b := driving(t, e)
+	id := b.create()
+	b.said(id, "hello")
+	if rec := b.compact(threads.CompactParams{Thread: id}); *rec.Outcome != compaction.Completed || len(b.records(id)) != 1 {
+		t.Errorf("record %s", mustJSON(t, rec))
+	}
+}
