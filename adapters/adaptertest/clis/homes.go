@@ -16,16 +16,32 @@ type Home struct {
 // window is the context window that codex is told of the scripted model.
 const window = 100_000
 
+// dead is a proxy at which nobody listens. Both programs, and the git that codex runs,
+// go by it for whatever is not on the loopback, so that it fails at once.
+const dead = "http://127.0.0.1:1"
+
+// environ is what the children of a program find in their environment, but for what is
+// the program's own.
+func environ(dir string) []string {
+	return []string{
+		"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "TMPDIR=" + os.TempDir(),
+		"HTTPS_PROXY=" + dead, "HTTP_PROXY=" + dead, "ALL_PROXY=" + dead, "NO_PROXY=127.0.0.1,localhost",
+	}
+}
+
 // CodexHome makes a home for codex below dir, in which its model is the one of a
 // scripted server. More is added to its config.toml, before the first section. codex
-// retries nothing, asks no network and compacts by its own prompt (codex 0.171,
-// observed).
+// retries nothing and compacts by its own prompt. Without features.plugins and
+// features.apps it asks nobody else; with them it asks github.com and chatgpt.com as soon
+// as it starts (codex 0.171, observed).
 func CodexHome(dir, url, more string) (Home, error) {
 	h := Home{Dir: filepath.Join(dir, "codex-home")}
 	text := fmt.Sprintf(`model = "scripted"
 model_provider = "scripted"
 model_context_window = %d
 check_for_update_on_startup = false
+features.plugins = false
+features.apps = false
 %s
 [analytics]
 enabled = false
@@ -41,8 +57,25 @@ stream_max_retries = 0
 	if err := os.MkdirAll(h.Dir, 0o700); err != nil {
 		return h, err
 	}
-	h.Env = []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "CODEX_HOME=" + h.Dir, "SCRIPTED_KEY=scripted", "LANG=C.UTF-8", "TMPDIR=" + os.TempDir()}
+	h.Env = append(environ(dir), "CODEX_HOME="+h.Dir, "SCRIPTED_KEY=scripted")
 	return h, os.WriteFile(filepath.Join(h.Dir, "config.toml"), []byte(text), 0o600)
+}
+
+// Remote is the name of the provider of CodexRemote.
+const Remote = "remote"
+
+// CodexRemote is what more of CodexHome needs so that the provider Remote is there: the
+// same server under the display name by which codex lets the provider compact, with an
+// item, in place of its own prompt (codex 0.171, observed).
+func CodexRemote(url string) string {
+	return fmt.Sprintf(`[model_providers.%s]
+name = "OpenAI"
+base_url = "%s/v1"
+env_key = "SCRIPTED_KEY"
+wire_api = "responses"
+request_max_retries = 0
+stream_max_retries = 0
+`, Remote, url)
 }
 
 // ClaudeHome makes a home for Claude Code below dir, whose API is a scripted server.
@@ -50,10 +83,9 @@ stream_max_retries = 0
 // Code 2.1.332, observed).
 func ClaudeHome(dir, url string) (Home, error) {
 	h := Home{Dir: filepath.Join(dir, "claude-home")}
-	h.Env = []string{
-		"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "CLAUDE_CONFIG_DIR=" + h.Dir, "LANG=C.UTF-8", "TMPDIR=" + os.TempDir(),
-		"ANTHROPIC_BASE_URL=" + url, "ANTHROPIC_API_KEY=scripted", "DISABLE_TELEMETRY=1", "DISABLE_ERROR_REPORTING=1",
+	h.Env = append(environ(dir), "CLAUDE_CONFIG_DIR="+h.Dir,
+		"ANTHROPIC_BASE_URL="+url, "ANTHROPIC_API_KEY=scripted", "DISABLE_TELEMETRY=1", "DISABLE_ERROR_REPORTING=1",
 		"DISABLE_AUTOUPDATER=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "IS_SANDBOX=1",
-	}
+	)
 	return h, os.MkdirAll(h.Dir, 0o700)
 }
