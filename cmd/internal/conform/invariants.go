@@ -39,10 +39,15 @@ func Invariants(ctx context.Context, e Evidence) ([]Broken, []events.Event, erro
 	if err := c.read(); err != nil {
 		return nil, nil, err
 	}
+	c.check()
+	return c.broken, c.events, nil
+}
+
+// check makes all checks on what was read.
+func (c *checker) check() {
 	for _, check := range []func(){c.endsOnce, c.pairs, c.disjoint, c.shrinks, c.native, c.alone, c.atomic, c.kept, c.survives, c.bounded} {
 		check()
 	}
-	return c.broken, c.events, nil
 }
 
 // checker holds what the checks look at.
