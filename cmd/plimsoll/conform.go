@@ -44,7 +44,9 @@ func (c *conformCmd) Run(ctx context.Context, m *Main) error {
 		}
 		o := conform.Options{Only: c.Row, Free: !c.Yes}
 		if !c.JSON && !c.Markdown {
-			o.Tell = func(r conform.Result) { say(m.Stderr, "%-8s %s, %s (%d ms)\n", r.Outcome, r.Provider, r.Row, r.DurationMs) }
+			o.Tell = func(r conform.Result) {
+				say(m.Stderr, "%-8s %s, %s (%d ms)\n", r.Outcome, r.Provider, r.Row, r.DurationMs)
+			}
 		}
 		matrix.Results = append(matrix.Results, conform.Run(ctx, s, o)...)
 		if err := ctx.Err(); err != nil {
@@ -131,4 +133,3 @@ func (c *tapCmd) Run(*Main) error {
 	}
 	return nil
 }
-

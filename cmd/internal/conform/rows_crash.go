@@ -162,7 +162,7 @@ func (w *world) retold(r compaction.Record) {
 	w.must(err, "the context can be read")
 	w.demand(c.Boundary != nil && c.Boundary.CompactionID == r.CompactionID && c.Boundary.Checkpoint != nil, "the checkpoint opens an epoch", "the context has no such boundary")
 	body := strings.Join(texts([]byte(w.holding("PROMPT-AFTER"))), "\n")
-	for _, line := range strings.Split(transcript.Text(c.Boundary.Checkpoint.Body), "\n") {
+	for line := range strings.SplitSeq(transcript.Text(c.Boundary.Checkpoint.Body), "\n") {
 		if line = strings.TrimSpace(line); len(line) > 20 {
 			w.demand(strings.Contains(body, line), "the model is sent the checkpoint", "a line of it is missing: %q", clip(line, 120))
 		}

@@ -75,6 +75,8 @@ const codexConfig = `model = "scripted"
 model_provider = "scripted"
 model_context_window = %d
 check_for_update_on_startup = false
+features.plugins = false
+features.apps = false
 [analytics]
 enabled = false
 [model_providers.scripted]

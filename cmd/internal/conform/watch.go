@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
-	"github.com/plimsoll-dev/plimsoll/adapters/adaptertest/upstream"
 	"github.com/plimsoll-dev/plimsoll/events"
 	"github.com/plimsoll-dev/plimsoll/threads"
 	"github.com/plimsoll-dev/plimsoll/threads/compaction"
@@ -240,26 +239,6 @@ func (s *server) request() threads.Request {
 func (s *server) answer(r threads.Request, d adapters.Decision) {
 	s.w.must(s.svc.Answer(s.w.ctx, s.thread, r.ID, threads.RequestAnswer{Decision: d}, "conform"), "the answer to the approval is taken")
 }
-
-// asked waits until the model was asked in the way that ok wants.
-func (w *world) asked(expected string, ok func(upstream.Recorded) bool) upstream.Recorded {
-	for {
-		w.models.Lock()
-		came := w.came
-		w.models.Unlock()
-		all := w.model.Asked()
-		if i := slices.IndexFunc(all, ok); i >= 0 {
-			return all[i]
-		}
-		select {
-		case <-came:
-		case <-w.ctx.Done():
-			w.demand(false, expected, "of %d requests none is one; %s", len(all), w.ids.last())
-		}
-	}
-}
-
-func writes(r upstream.Recorded) bool { return r.Writer }
 
 // writers counts the requests for summaries.
 func (w *world) writers() (n int) {
