@@ -201,3 +201,24 @@ func TestWalkFillsItsWindow(t *testing.T) {
 		t.Errorf("stderr: %s", got)
 	}
 }
+
+// The walk with runtimes has an answer for whatever codex and Claude Code ask in it.
+func TestTheWalkOfRuntimesAnswersBothPrograms(t *testing.T) {
+	t.Parallel()
+	const order = "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools."
+	for wire, ask := range map[string]struct{ turn, summary, closed string }{
+		"/v1/responses":          {`{"input":[{"type":"message","role":"user","content":"go on"}]}`, `{"input":[],"client_metadata":{"x-codex-turn-metadata":"{\"request_kind\":\"compaction\"}"}}`, "response.completed"},
+		"/v1/messages?beta=true": {`{"stream":true,"messages":[{"role":"user","content":"go on"}]}`, `{"stream":true,"messages":[{"role":"user","content":"` + order + `"}]}`, "message_stop"},
+	} {
+		url, stop := serve(t, filepath.Join("cassettes", "native.txtar"))
+		for i, body := range []string{ask.turn, ask.turn, ask.summary, ask.turn, ask.turn, ask.summary, ask.turn} {
+			status, answer := post(t, url+wire, body)
+			if notes := strings.Contains(answer, "nothing of it was"); status != 200 || notes != (body == ask.summary) || !strings.Contains(answer, ask.closed) {
+				t.Errorf("%s: request %d is answered with %d %s", wire, i+1, status, answer)
+			}
+		}
+		if complaints := stop(); complaints != "" {
+			t.Errorf("%s: %s", wire, complaints)
+		}
+	}
+}
