@@ -95,5 +95,7 @@
 // asks for them, and tokens are counted for the latter (/v1/messages/count_tokens).
 //
 // A mistake in a cassette names file and line. A mistake while it is played, such as
-// a request that nothing answers, is reported, and answered with status 400.
+// a request that nothing answers, is reported, and answered with status 400. So is a
+// request of Responses or Messages in which a call and its result are apart, which the
+// providers refuse in the same words.
 package upstream

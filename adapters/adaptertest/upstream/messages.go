@@ -43,7 +43,7 @@ func readMessages(body []byte, _ http.Header) (request, error) {
 	if err := json.Unmarshal(body, &r); err != nil {
 		return request{}, err
 	}
-	req := request{model: r.Model, stream: r.Stream, usage: true, maxOutput: max(0, r.MaxTokens)}
+	req := request{model: r.Model, stream: r.Stream, usage: true, maxOutput: max(0, r.MaxTokens), wrong: unpairedMessages(r.Messages)}
 	for _, raw := range slices.Backward(r.Messages) {
 		var m struct {
 			Role    string          `json:"role"`

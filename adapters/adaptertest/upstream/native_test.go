@@ -129,7 +129,7 @@ func TestTheWritersOfPrograms(t *testing.T) {
 		{"before an answer that was cut", "/v1/messages", ask(user(`"`+order+`"`), `{"role":"assistant","content":"<summ"}`, user(`"Go on."`)), nil, true},
 		{"a plain turn", "/v1/messages", ask(user(`"hi"`)), nil, false},
 		{"a turn about such an order", "/v1/messages", ask(user(`"what does \"` + order + `\" mean?"`)), nil, false},
-		{"a file that holds the order", "/v1/messages", ask(user(`[{"type":"tool_result","tool_use_id":"t","content":"` + order + `"}]`)), nil, false},
+		{"a file that holds the order", "/v1/messages", ask(`{"role":"assistant","content":[{"type":"tool_use","id":"t"}]}`, user(`[{"type":"tool_result","tool_use_id":"t","content":"`+order+`"}]`)), nil, false},
 		{"an answer that holds the order", "/v1/messages", ask(`{"role":"assistant","content":"`+order+`"}`, user(`"hi"`)), nil, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -208,6 +208,55 @@ func TestWhatAWireDoesNotKnowIsAMistake(t *testing.T) {
 			t.Errorf("%s on %s: %q", tt.directive, tt.path, m)
 		}
 		s.Close()
+	}
+}
+
+// What a provider refuses is not answered here either: a history in which a call and its
+// result are apart never passes for a good one.
+func TestCallsAndResultsMustNotBeApart(t *testing.T) {
+	t.Parallel()
+	const (
+		call, output      = `{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"}`, `{"type":"function_call_output","call_id":"c1","output":"x"}`
+		custom, customOut = `{"type":"custom_tool_call","call_id":"c1","name":"f","input":""}`, `{"type":"custom_tool_call_output","call_id":"c1","output":"x"}`
+		use               = `{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"f","input":{}}]}`
+		result            = `{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"x"}]}`
+		hi, said          = `{"role":"user","content":"hi"}`, `{"role":"assistant","content":"yes"}`
+	)
+	items := func(all ...string) string { return `{"input":[` + strings.Join(all, ",") + `]}` }
+	messages := func(all ...string) string { return `{"messages":[` + strings.Join(all, ",") + `]}` }
+	for _, tt := range []struct{ name, path, body, wrong string }{
+		{"a pair of items", "/v1/responses", items(call, output), ""},
+		{"a pair with something in between", "/v1/responses", items(call, hi, output, custom, customOut), ""},
+		{"an output alone", "/v1/responses", items(hi, output), "No tool call found for function call output with call_id c1."},
+		{"an output before its call", "/v1/responses", items(output, call), "No tool call found"},
+		{"two outputs of one call", "/v1/responses", items(call, output, output), "No tool call found"},
+		{"a call alone", "/v1/responses", items(hi, call), "No tool output found for function call c1."},
+		{"a custom call alone", "/v1/responses", items(custom), "No tool output found"},
+		{"a stored response goes on", "/v1/responses", `{"previous_response_id":"r","input":[` + output + `]}`, ""},
+		{"a pair of messages", "/v1/messages", messages(hi, use, result, said, hi), ""},
+		{"a pair with a note of the system in between", "/v1/messages", messages(hi, use, `{"role":"system","content":"note"}`, result), ""},
+		{"a result in the second of two messages of the user", "/v1/messages", messages(hi, use, hi, result), ""},
+		{"a use in the first of two messages of the assistant", "/v1/messages", messages(hi, use, said, result), ""},
+		{"a use alone", "/v1/messages", messages(hi, use), "messages.1: `tool_use` ids were found without `tool_result` blocks immediately after: t1."},
+		{"a use whose result comes late", "/v1/messages", messages(hi, use, hi, said, result), "`tool_use` ids were found without"},
+		{"a result alone", "/v1/messages", messages(result), "messages.0: unexpected `tool_use_id` found in `tool_result` blocks: t1."},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c, err := Parse("c", []byte("-- a --\nsay fine\n"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := Serve(c, Options{Listener: NewListener()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			got := post(t, s, tt.path, tt.body)
+			if refused := got.status == 400; refused != (tt.wrong != "") || len(s.Mistakes()) > 0 != refused || !strings.Contains(got.body, tt.wrong) {
+				t.Errorf("%d %s; mistakes %q", got.status, got.body, s.Mistakes())
+			}
+		})
 	}
 }
 

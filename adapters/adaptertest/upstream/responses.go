@@ -41,6 +41,7 @@ func readResponses(body []byte, h http.Header) (request, error) {
 		MaxOutput int               `json:"max_output_tokens"`
 		Input     json.RawMessage   `json:"input"`
 		About     map[string]string `json:"client_metadata"`
+		Previous  string            `json:"previous_response_id"`
 	}
 	if err := json.Unmarshal(body, &r); err != nil {
 		return request{}, err
@@ -55,6 +56,9 @@ func readResponses(body []byte, h http.Header) (request, error) {
 	if json.Unmarshal(r.Input, &items) != nil {
 		req.last = texts(r.Input) // a text is a message
 	} else if n := len(items); n > 0 {
+		if r.Previous == "" {
+			req.wrong = unpairedItems(items)
+		}
 		req.last = texts(items[n-1])
 		var item struct{ Type string }
 		_ = json.Unmarshal(items[n-1], &item) // what is not there is another item

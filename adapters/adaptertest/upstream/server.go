@@ -323,6 +323,10 @@ func (s *Server) model(w wire, rec *Recorded) http.HandlerFunc {
 		s.mistake(1, "request %d is no JSON of %s: %v", s.count(), w.path, err)
 		return invalid("the request is no JSON")
 	}
+	if req.wrong != "" {
+		s.mistake(1, "request %d, to %s, is one that its provider refuses: %s", s.count(), rec.Path, req.wrong)
+		return invalid(req.wrong)
+	}
 	rec.Writer = rec.Writer || req.writer
 	req.model = cmp.Or(req.model, named(s.cassette.settings, rec.Body).id)
 	if l := s.cassette.settings.limit; s.over(l, req, rec.Tokens) {

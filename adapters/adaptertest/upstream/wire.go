@@ -43,6 +43,7 @@ type request struct {
 	usage     bool // it wants to be told the usage in a stream
 	maxOutput int
 	last      string // text of its last message
+	wrong     string // why its provider would refuse it; empty if it would not
 	writer    bool   // a program asks for the summary of a compaction of its own
 }
 
