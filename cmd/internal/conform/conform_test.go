@@ -18,6 +18,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == childArg {
 		os.Exit(childMain())
 	}
+	if len(os.Args) > 1 && os.Args[1] == peerArg {
+		os.Exit(peerMain())
+	}
 	code := m.Run()
 	close(forgotten)
 	if err := goleak.Find(); code == 0 && err != nil {

@@ -138,7 +138,8 @@ func (m Matrix) Markdown(w io.Writer, at time.Time) error {
 	var b strings.Builder
 	b.WriteString("# Conformance\n\n" +
 		"What each adapter was held to, from the outside: through a whole server, with a scripted model server behind the provider. " +
-		"Runtimes are the real programs. This page is written by `make conformance`; `plimsoll conform` prints the same for a provider of yours.\n\n" +
+		"Runtimes are the real programs; what they do not do on demand is put into what they say on their way to the adapter: another session's completion, " +
+		"an older codex's version. This page is written by `make conformance`; `plimsoll conform` prints the same for a provider of yours.\n\n" +
 		"*pass*: what the row demands was seen, in the journal and at the model. *refused*: it cannot, and says so with code, reason and remedy; that this reaches " +
 		"the client and leaves the thread as it was is checked. *skipped*: the row is not about such a provider, for the reason below.\n\n")
 	fmt.Fprintf(&b, "Measured on %s.\n\n", at.UTC().Format("2006-01-02"))
