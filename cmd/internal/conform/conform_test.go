@@ -21,6 +21,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == peerArg {
 		os.Exit(peerMain())
 	}
+	if len(os.Args) > 1 && os.Args[1] == claudePeerArg {
+		os.Exit(claudePeerMain(os.Args[2:]))
+	}
 	code := m.Run()
 	close(forgotten)
 	if err := goleak.Find(); code == 0 && err != nil {

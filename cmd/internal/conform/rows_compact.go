@@ -110,6 +110,7 @@ func native(w *world) {
 	w.isRefusal(r, before)
 	w.happened(r)
 	w.replaced()
+	w.oneSession()
 	w.holds()
 }
 

@@ -31,6 +31,7 @@ func killInTurn(w *world) {
 	w.model.Release("slow")
 	w.ids.turn("PROMPT-AFTER: and now?")
 	w.demand(strings.Contains(w.holding("PROMPT-AFTER"), "ANSWER-1."), "the conversation goes on with its history", "the next request is without the first answer")
+	w.oneSession()
 	w.holds()
 }
 
@@ -51,6 +52,7 @@ func killInCompaction(w *world) {
 	w.model.Release("summary")
 	w.ids.turn("PROMPT-AFTER: and now?")
 	w.demand(strings.Contains(w.holding("PROMPT-AFTER"), "ANSWER-1."), "the conversation goes on with its history", "the next request is without the first answer")
+	w.oneSession()
 	w.holds()
 }
 
@@ -68,6 +70,7 @@ func resume(w *world) {
 	for _, want := range []string{"PROMPT-1", "ANSWER-1.", "PROMPT-2", "ANSWER-2."} {
 		w.demand(strings.Count(body, want) == 1, "the model knows what was said before, once", "%q is %d times in its request", want, strings.Count(body, want))
 	}
+	w.oneSession()
 	w.holds()
 }
 
@@ -142,6 +145,10 @@ func rebase(w *world) {
 	w.ids.turn("PROMPT-AFTER: and now?")
 	if w.model != nil {
 		w.retold(r)
+	}
+	if w.runtime() {
+		ids := w.ids.sessions()
+		w.demand(len(ids) == 2 && ids[0] != ids[1], "the checkpoint opens a fresh session of the program", "it had %q", ids)
 	}
 	_, err := w.ids.svc.UndoCompaction(w.ctx, threads.UndoParams{Thread: w.thread, Compaction: r.CompactionID})
 	w.must(err, "the compaction can be taken back")

@@ -21,6 +21,7 @@ func start(w *world) {
 	}
 	w.demand(strings.TrimSpace(got) == "ANSWER-ONE of the model.", `the answer "ANSWER-ONE of the model."`, "%q", got)
 	w.holding("PROMPT-ONE")
+	w.oneSession()
 	read, err := w.ids.svc.ReadThread(w.ctx, w.thread)
 	w.must(err, "the thread can be read")
 	w.demand(read.Thread.Status == threads.StatusIdle, "the thread is idle", "it is %s", read.Thread.Status)

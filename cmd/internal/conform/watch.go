@@ -1,6 +1,7 @@
 package conform
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -268,4 +269,45 @@ func (w *world) restart() {
 	w.must(w.ids.close(), "the server ends cleanly")
 	w.ids = w.serve(w.journal())
 	w.ids.follow(thread)
+}
+
+// sessions returns the ids of the program's sessions that the thread has had, as clients
+// are told of them: in an event of their own, or in the record of the compaction that
+// made a fresh one.
+func (s *server) sessions() (ids []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range s.seen {
+		if m.Kind != events.KindEvent || m.Repeat {
+			continue
+		}
+		var told struct {
+			NativeID string `json:"nativeId"`
+			Record   struct {
+				Outcome *string `json:"outcome"`
+				Rebase  *struct {
+					To string `json:"to"`
+				} `json:"rebase"`
+			} `json:"record"`
+		}
+		if json.Unmarshal(m.Event.Data, &told) != nil {
+			continue
+		}
+		switch {
+		case m.Event.Type == "thread/session/updated":
+			ids = append(ids, told.NativeID)
+		case m.Event.Type == (threads.CompactionUpdated{}).EventType() && told.Record.Outcome != nil && told.Record.Rebase != nil:
+			ids = append(ids, told.Record.Rebase.To)
+		}
+	}
+	return ids
+}
+
+// oneSession demands that a runtime's thread has been in one session of its program all
+// the time, which clients are told of.
+func (w *world) oneSession() {
+	if w.runtime() {
+		ids := w.ids.sessions()
+		w.demand(len(ids) == 1 && ids[0] != "", "the thread has one session of the program, and says which", "it had %q", ids)
+	}
 }
