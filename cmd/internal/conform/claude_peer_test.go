@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -197,9 +198,7 @@ func (p *claudePeer) result(ids []string, more object) {
 		"type": "result", "subtype": "success", "is_error": false, "result": "", "terminal_reason": "completed", "stop_reason": "end_turn", "user_message_uuids": ids,
 		"modelUsage": object{"scripted": object{"inputTokens": p.total.InputTokens, "outputTokens": p.total.OutputTokens, "contextWindow": window}},
 	}
-	for k, v := range more {
-		f[k] = v
-	}
+	maps.Copy(f, more)
 	p.say(f)
 }
 
