@@ -93,7 +93,7 @@ func New(o Options) adapters.Runtime {
 func environment(o Options) []string {
 	env := slices.DeleteFunc(slices.Clone(o.Env), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
-		return name == "CLAUDECODE" || name == "CLAUDE_CODE_ENTRYPOINT" || name == "CLAUDE_CODE_SSE_PORT" ||
+		return slices.Contains([]string{"CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_EXECPATH"}, name) ||
 			name == "CLAUDE_CONFIG_DIR" && o.Home != "" || name == "DISABLE_AUTO_COMPACT"
 	})
 	env = append(env, "DISABLE_AUTO_COMPACT=1", "DISABLE_AUTOUPDATER=1")

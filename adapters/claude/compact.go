@@ -329,6 +329,8 @@ func (o *order) unseen(err error) (adapters.NativeResult, error) {
 		return res, nil
 	case errors.Is(found, adapters.ErrNotCompacted) && errors.Is(err, errLate):
 		return adapters.NativeResult{}, fault.Wrap(fault.Unavailable, err, "%s: Claude Code did not finish its compaction within %v; its history is as it was", o.s.o.Name, o.s.o.CompactTimeout)
+	case errors.Is(found, adapters.ErrNotCompacted) && err == nil: // it says that our message is done, and no more
+		return adapters.NativeResult{}, fault.Wrap(fault.Unavailable, found, "%s: Claude Code ended the command /compact without a result; its history is as it was", o.s.o.Name)
 	case errors.Is(found, adapters.ErrNotCompacted):
 		return adapters.NativeResult{}, err
 	}

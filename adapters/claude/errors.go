@@ -25,6 +25,9 @@ func (o Options) startProblem(err error) error {
 		return fault.Wrap(fault.Unavailable, err,
 			"%s: the program %s cannot be started; install Claude Code (npm install -g @anthropic-ai/claude-code), or set program in [providers.%s]", o.Name, o.Program, o.Name)
 	}
+	if _, said := errors.AsType[*fault.Error](err); said {
+		return err
+	}
 	return died(o.Name, err)
 }
 
@@ -70,8 +73,19 @@ func classOf(status int) adapters.Class {
 	return adapters.ClassBadRequest
 }
 
+// classes are those of the words by which a message that Claude Code makes itself says
+// what went wrong. A status of HTTP says more.
+var classes = map[string]adapters.Class{
+	"authentication_failed": adapters.ClassDenied, // also without a request: it is not logged in
+	"billing_error":         adapters.ClassDenied,
+	"rate_limit":            adapters.ClassRateLimited,
+	"overloaded":            adapters.ClassOverloaded,
+	"invalid_request":       adapters.ClassBadRequest,
+}
+
 // failure is why a turn failed (the matrix of terminal reasons, 2.1.332, observed).
-func (f *frame) failure() error {
+// Cause is the word of the message that told it; it may be empty.
+func (f *frame) failure(cause string) error {
 	e := &adapters.Error{Message: f.text()}
 	if f.APIStatus != nil {
 		e.Status = *f.APIStatus
@@ -81,6 +95,9 @@ func (f *frame) failure() error {
 		e.Class = adapters.ClassOverflow
 	case "api_error", "model_error":
 		e.Class = classOf(e.Status)
+		if known, ok := classes[cause]; ok && e.Status == 0 {
+			e.Class = known
+		}
 	default:
 		e.Class = adapters.ClassBadRequest
 	}

@@ -27,13 +27,22 @@ func (s *session) Recover(_ context.Context, u adapters.Unfinished) (adapters.Na
 	return s.find(u.StartedAt)
 }
 
+// transcript is the path of the conversation's file; empty if there is none.
+func (s *session) transcript() string {
+	paths, err := filepath.Glob(filepath.Join(s.a.home, "projects", "*", s.id+".jsonl"))
+	if err != nil || len(paths) == 0 { // the pattern of a home may be none: then nothing is found
+		return ""
+	}
+	return paths[0]
+}
+
 // find looks for a compaction since a time.
 func (s *session) find(since time.Time) (adapters.NativeResult, error) {
-	paths, err := filepath.Glob(filepath.Join(s.a.home, "projects", "*", s.id+".jsonl"))
-	if err != nil || len(paths) == 0 {
-		return adapters.NativeResult{}, errors.Join(adapters.ErrUncertain, errors.New("claude: the conversation has no transcript"), err)
+	path := s.transcript()
+	if path == "" {
+		return adapters.NativeResult{}, errors.Join(adapters.ErrUncertain, errors.New("claude: the conversation has no transcript"))
 	}
-	b, err := tailOf(paths[0])
+	b, err := tailOf(path)
 	if err != nil {
 		return adapters.NativeResult{}, errors.Join(adapters.ErrUncertain, err)
 	}

@@ -39,6 +39,11 @@ type hello struct {
 	} `json:"models"`
 	Version string `json:"claude_code_version"`
 	Mode    string `json:"current_permission_mode"`
+	Account struct {
+		Token    string `json:"tokenSource"`
+		Key      string `json:"apiKeySource"`
+		Provider string `json:"apiProvider"`
+	} `json:"account"`
 }
 
 type command struct {

@@ -141,6 +141,7 @@ func (r *run) hook(id string, e hookEvent) {
 	r.asking.Go(func() {
 		var res any = struct{}{}
 		switch {
+		case e.Agent != "":
 		case e.Name == "PreCompact":
 			res = r.mayCompact()
 		case e.Name == "SessionStart" && e.Source == "compact":

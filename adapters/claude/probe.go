@@ -31,13 +31,13 @@ func (a *adapter) Probe(ctx context.Context) adapters.Probe {
 	}
 	p.close()
 	out.Version, out.Compaction = p.hello.Version, ability(p.hello)
-	out.Login, out.LoginDetail = a.login()
+	out.Login, out.LoginDetail = a.login(p.hello)
 	return out
 }
 
-// login says what can be seen of it. Some systems keep the login where only Claude Code
-// finds it.
-func (a *adapter) login() (state, detail string) {
+// login says what can be seen of it. Claude Code itself says where it has a token or a
+// key from, without asking anybody whether they are good (2.1.332, observed).
+func (a *adapter) login(h hello) (state, detail string) {
 	for _, name := range logins {
 		if valueOf(a.o.Env, name) != "" {
 			return "ok", name + " is set"
@@ -45,6 +45,15 @@ func (a *adapter) login() (state, detail string) {
 	}
 	if _, err := os.Stat(filepath.Join(a.home, ".credentials.json")); err == nil {
 		return "ok", "credentials are stored"
+	}
+	const nothing = "none"
+	for _, from := range []string{h.Account.Key, h.Account.Token} {
+		if from != "" && from != nothing {
+			return "ok", "Claude Code has it from " + from
+		}
+	}
+	if h.Account.Token == nothing && h.Account.Provider == "firstParty" {
+		return "missing", "run claude /login, or set ANTHROPIC_API_KEY"
 	}
 	return "unknown", "no key is set and no credentials are stored here; if a turn says so, run: claude /login"
 }

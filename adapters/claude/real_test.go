@@ -428,3 +428,35 @@ func TestRealDeathInATurn(t *testing.T) {
 		t.Errorf("the resumed conversation has not what was said before: %s", body)
 	}
 }
+
+// A conversation whose very first turn its process did not survive goes on: what it
+// wrote by then makes its id one that is in use.
+func TestRealDeathInTheFirstTurn(t *testing.T) {
+	r := newReal(t, "-- first --\nlast GO\nsay Beginning\nhold never\n-- second --\nrepeat\nsay Second answer.\n")
+	s, h := r.open(adapters.OpenParams{}), adaptertest.NewHost(t)
+	done := false
+	h.OnUpdate = func(u adapters.Update) {
+		if _, ok := u.(adapters.TextDelta); ok && !done {
+			done = true
+			s.(*session).peer.conn.Kill()
+		}
+	}
+	if _, err := h.Play(within(t), s, "GO"); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("the turn it died in ended with %v", err)
+	}
+	h.OnUpdate = nil
+	r.play(h, s, "again")
+	contains(t, texts(h), "Second answer.")
+}
+
+func TestRealWithoutALogin(t *testing.T) {
+	r := newReal(t, "-- a --\nsay x\n", "ANTHROPIC_API_KEY=", "ANTHROPIC_AUTH_TOKEN=")
+	if p := r.adapter.Probe(within(t)); p.Login != "missing" || !strings.Contains(p.LoginDetail, "ANTHROPIC_API_KEY") {
+		t.Errorf("%+v", p)
+	}
+	s, h := r.open(adapters.OpenParams{}), adaptertest.NewHost(t)
+	_, err := h.Play(within(t), s, "hi")
+	if e, ok := errors.AsType[*adapters.Error](err); !ok || e.Class != adapters.ClassDenied {
+		t.Errorf("a turn without a login: %v", err)
+	}
+}

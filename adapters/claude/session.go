@@ -134,8 +134,8 @@ func (a *adapter) dial(ctx context.Context, dir string, args []string) (child.Co
 	if a.o.dial != nil {
 		return a.o.dial(ctx, args)
 	}
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		dir = ""
+	if info, err := os.Stat(dir); dir != "" && (err != nil || !info.IsDir()) {
+		return nil, fault.New(fault.Unavailable, "%s: the working folder %s is not there; Claude Code would work in another one", a.o.Name, dir)
 	}
 	return child.Start(child.Spec{Argv: append([]string{a.o.Program}, args...), Dir: dir, Env: a.o.Env})
 }
@@ -182,6 +182,7 @@ func (s *session) ensure(ctx context.Context) (*peer, error) {
 			return p, nil
 		}
 		p.close()
+		known = known || s.transcript() != "" // it died before it told a result: the id is in use
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.o.OpenTimeout)
 	defer cancel()
@@ -233,21 +234,25 @@ func (s *session) tell(ctx context.Context, p *peer, ear *child.Ear[frame], text
 	if err := p.send(ctx, userFrame(id, text, true)); err != nil {
 		return err
 	}
-	var result *frame
+	tracked, taken := false, false
 	for {
 		select {
 		case f := <-ear.C:
 			switch {
 			case f.Type == "result" && (len(f.Messages) == 0 || slices.Contains(f.Messages, id)):
 				if f.IsError {
-					return f.failure()
+					return f.failure("")
 				}
-				result = &f
 				s.learned()
-			case f.Type == "command_lifecycle" && f.Command == id && f.State == "completed" && result != nil:
+				if taken = true; !tracked { // an older version tells nothing more
+					return nil
+				}
+			case f.Type == "command_lifecycle" && f.Command == id && f.State == "completed" && taken:
 				return nil
 			case f.Type == "command_lifecycle" && f.Command == id && f.State == "cancelled":
 				return unavailable(s.o.Name, "Claude Code did not take a text of the server")
+			case f.Type == "command_lifecycle":
+				tracked = true
 			default:
 				p.idle(f)
 			}
@@ -257,6 +262,21 @@ func (s *session) tell(ctx context.Context, p *peer, ear *child.Ear[frame], text
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// note tells a text within a time. If it is not taken by then, nobody can say whether it
+// will be: the process is ended.
+func (s *session) note(ctx context.Context, p *peer, ear *child.Ear[frame], text string) error {
+	within, cancel := context.WithTimeout(ctx, s.o.OpenTimeout)
+	defer cancel()
+	err := s.tell(within, p, ear, text)
+	if within.Err() != nil && err != nil {
+		p.conn.Kill()
+	}
+	if ctx.Err() == nil {
+		err = s.a.late(within, "take a text of the server", err)
+	}
+	return err
 }
 
 // learned notes that the conversation exists: its file does, from the first message on.

@@ -76,6 +76,7 @@ func (r *run) assistant(f *frame) error {
 		return nil
 	}
 	if m.Model == synthetic && len(f.Error) > 0 && string(f.Error) != "null" {
+		r.cause = stringIn(f.Error)
 		return nil // the result says it
 	}
 	if m.ID != r.current { // it was not streamed

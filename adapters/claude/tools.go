@@ -149,6 +149,9 @@ func (r *run) returned(b block, structured json.RawMessage) error {
 	if !open {
 		return nil // of a turn that is over
 	}
+	if r.unheard(b) {
+		r.fail(unavailable(r.s.o.Name, "Claude Code cannot ask for permissions any more (it says: %s)", clip(textOf(b.Content))))
+	}
 	var res toolResult
 	_ = json.Unmarshal(structured, &res) // some are texts
 	status := "completed"
@@ -175,6 +178,20 @@ func (r *run) returned(b block, structured json.RawMessage) error {
 	return r.line.Answer(b.ToolUseID, transcript.ToolCall{}, transcript.ToolResult{
 		IsError: b.IsError, Output: transcript.TextParts(clip(textOf(b.Content))),
 	})
+}
+
+// maxUnheard is how many calls in a row may fail because Claude Code could not ask.
+const maxUnheard = 3
+
+// unheard reports whether calls fail again and again because Claude Code takes its input
+// for closed: it would go on so, and pay for it, until somebody looks.
+func (r *run) unheard(b block) bool {
+	if !b.IsError || !strings.Contains(textOf(b.Content), "Stream closed") {
+		r.closed = 0
+		return false
+	}
+	r.closed++
+	return r.closed == maxUnheard
 }
 
 // change is what was changed in a file, as a diff.

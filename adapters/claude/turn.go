@@ -30,6 +30,8 @@ type run struct {
 	begun   usage  // what it was begun with
 	usage   *adapters.UsageReported
 	result  *frame // the newest one
+	cause   string // the word of its message that tells of a failure
+	closed  int    // permissions that it could not ask for, one after the other
 	tracked bool   // it tells the lifecycle of messages
 
 	own *compacting // a compaction of Claude Code's own, in this turn
@@ -92,7 +94,7 @@ func (r *run) begin(ctx context.Context, ear *child.Ear[frame]) error {
 		return err
 	}
 	if r.in.Notes != "" {
-		if err := r.s.tell(ctx, r.p, ear, r.in.Notes); err != nil {
+		if err := r.s.note(ctx, r.p, ear, r.in.Notes); err != nil {
 			return err
 		}
 	}
@@ -263,7 +265,7 @@ func (r *run) failed(ctx context.Context) error {
 	case f.Terminal == "aborted_streaming" || f.Terminal == "aborted_tools":
 		return interrupted(ctx)
 	case f.IsError:
-		return f.failure()
+		return f.failure(r.cause)
 	}
 	return nil
 }

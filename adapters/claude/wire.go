@@ -59,6 +59,7 @@ type hookEvent struct {
 	Name    string `json:"hook_event_name"`
 	Source  string `json:"source"`
 	Trigger string `json:"trigger"`
+	Agent   string `json:"agent_id"` // of a sub-agent, whose history is none of ours
 }
 
 func (r *controlRequest) event() hookEvent {
