@@ -140,6 +140,7 @@ var notifications = []NotificationType{
 	durably[CompactionUpdatedParams](threads.CompactionUpdated{}),
 	durably[CompactionUndoneParams](threads.CompactionUndone{}),
 	durably[PinsChangedParams](threads.PinsChanged{}),
+	durably[SessionUpdatedParams](threads.SessionUpdated{}),
 	{methodMessageDelta, reflect.TypeFor[protocol.AgentMessageDeltaParams](), false},
 	{methodReasoningDelta, reflect.TypeFor[protocol.ReasoningSummaryTextDeltaParams](), false},
 	{methodStreamLive, reflect.TypeFor[protocol.StreamLiveParams](), false},

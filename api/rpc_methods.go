@@ -32,7 +32,7 @@ func init() {
 // ownNotifications are those that codex does not have.
 var ownNotifications = []string{
 	"item/hidden", "serverRequest/created", methodStreamLive, methodStreamReset,
-	"thread/compaction/updated", "thread/compaction/undone", "thread/pins/changed", "thread/metadata/updated",
+	"thread/compaction/updated", "thread/compaction/undone", "thread/pins/changed", "thread/session/updated", "thread/metadata/updated",
 }
 
 // InitializeParams introduces a client.

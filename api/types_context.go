@@ -20,6 +20,21 @@ type PinsChangedParams struct {
 	Pins     []Pin  `json:"pins"`
 }
 
+// SessionUpdatedParams: a thread whose provider keeps its own history has another
+// session there.
+type SessionUpdatedParams struct {
+	ThreadID string `json:"threadId"`
+	Provider string `json:"provider"`
+	// NativeID is the provider's own id of the session.
+	NativeID string `json:"nativeId"`
+	// Previous is that of the one before; null if there was none.
+	Previous *string `json:"previous"`
+	// Reason is `opened`, `replaced` (the one before is gone, or has another history; the
+	// new one was told what the thread holds), `rebased` or `restored`. A compaction that
+	// rebased has both ids in its record, and is not followed by this.
+	Reason string `json:"reason"`
+}
+
 // A Pin is a text that every request of the thread carries verbatim, as part of its
 // base, whatever is compacted.
 type Pin struct {

@@ -123,6 +123,8 @@ func (s *Server) plainParams(e events.Event, p threads.Payload) any {
 		return protocol.WarningParams{ThreadID: &thread, Message: p.Message}
 	case threads.CompactionUndone:
 		return CompactionUndoneParams{ThreadID: thread, CompactionID: string(p.CompactionID), Epoch: epochOf(p.Boundary)}
+	case threads.SessionUpdated:
+		return SessionUpdatedParams{ThreadID: thread, Provider: p.Provider, NativeID: p.NativeID, Previous: nullable(p.Previous), Reason: string(p.Reason)}
 	case threads.PinsChanged:
 		return PinsChangedParams{ThreadID: thread, Pins: mapped(p.Pins, wirePin)}
 	case threads.CompactionUpdated:

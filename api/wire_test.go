@@ -67,7 +67,7 @@ func wireForms() []wireForm {
 			"started",
 			threads.ThreadStarted{Settings: settings, Name: "N", CreatedAt: 1000, Origin: threads.Origin{ForkedFrom: "t-0", Client: "c", Source: "user"}, Git: &threads.GitInfo{SHA: "s"}},
 			"thread/started",
-			`{"thread":{"id":"t-1","sessionId":"t-1","forkedFromId":"t-0","parentThreadId":null,"preview":"","ephemeral":false,"projectId":null,"historyMode":"paginated","modelProvider":"p","model":"m","createdAt":1,"updatedAt":1700000000,"recencyAt":1700000000,"status":{"type":"idle"},"path":null,"cwd":"/w","cliVersion":"v","originator":"c","source":"vscode","canAcceptDirectInput":true,"agentNickname":null,"agentRole":null,"gitInfo":{"sha":"s","branch":null,"originUrl":null},"threadSource":"user","reasoningEffort":"high","name":"N","turns":[],"plimsoll":{"epoch":0,"turns":0,"items":0,"queued":0,"occupancy":{"context":0,"base":0,"window":null,"source":"chars4"},"imported":null,"archived":false,"damaged":null}}}`,
+			`{"thread":{"id":"t-1","sessionId":"t-1","forkedFromId":"t-0","parentThreadId":null,"preview":"","ephemeral":false,"projectId":null,"historyMode":"paginated","modelProvider":"p","model":"m","createdAt":1,"updatedAt":1700000000,"recencyAt":1700000000,"status":{"type":"idle"},"path":null,"cwd":"/w","cliVersion":"v","originator":"c","source":"vscode","canAcceptDirectInput":true,"agentNickname":null,"agentRole":null,"gitInfo":{"sha":"s","branch":null,"originUrl":null},"threadSource":"user","reasoningEffort":"high","name":"N","turns":[],"plimsoll":{"epoch":0,"turns":0,"items":0,"queued":0,"occupancy":{"context":0,"base":0,"window":null,"source":"chars4"},"imported":null,"archived":false,"nativeSession":null,"damaged":null}}}`,
 		},
 		{"named", threads.NameUpdated{Name: "N"}, "thread/name/updated", `{"threadId":"t-1","threadName":"N"}`},
 		{"unnamed", threads.NameUpdated{}, "thread/name/updated", `{"threadId":"t-1"}`},
@@ -248,6 +248,13 @@ func wireForms() []wireForm {
 			"thread/pins/changed",
 			`{"threadId":"t-1","pins":[{"id":"p","text":"keep","hash":"ab","tokens":1,"addedAt":9}]}`,
 		},
+		{
+			"session",
+			threads.SessionUpdated{Provider: "codex", NativeID: "n2", Previous: "n1", Reason: threads.SessionReplaced},
+			"thread/session/updated",
+			`{"threadId":"t-1","provider":"codex","nativeId":"n2","previous":"n1","reason":"replaced"}`,
+		},
+		{"first session", threads.SessionUpdated{Provider: "codex", NativeID: "n1", Reason: threads.SessionOpened}, "thread/session/updated", `{"threadId":"t-1","provider":"codex","nativeId":"n1","previous":null,"reason":"opened"}`},
 		{"no pins", threads.PinsChanged{}, "thread/pins/changed", `{"threadId":"t-1","pins":[]}`},
 	}
 }
@@ -327,6 +334,7 @@ func TestEveryEventTypeHasItsNotification(t *testing.T) {
 		threads.CompactionUpdated{},
 		threads.CompactionUndone{},
 		threads.PinsChanged{},
+		threads.SessionUpdated{NativeID: "n"},
 	} {
 		payloads[p.EventType()] = p
 	}

@@ -20,8 +20,9 @@ func (s *Server) wireThread(t threads.Thread) protocol.Thread {
 		Name:            nullable(t.Name), Turns: []protocol.Turn{},
 		Plimsoll: protocol.ThreadExtension{
 			Epoch: t.Epoch, Turns: t.Turns, Items: t.Items, Queued: t.Queued,
-			Occupancy: protocol.Occupancy{Context: t.Occupancy.Context, Base: t.Occupancy.Base, Window: positive(t.Occupancy.Window), Source: t.Occupancy.Source},
-			Imported:  wireImported(t.Imported), Damaged: nullable(t.Damaged), Archived: t.Archived,
+			Occupancy:     protocol.Occupancy{Context: t.Occupancy.Context, Base: t.Occupancy.Base, Window: positive(t.Occupancy.Window), Source: t.Occupancy.Source},
+			NativeSession: nullable(t.NativeSession),
+			Imported:      wireImported(t.Imported), Damaged: nullable(t.Damaged), Archived: t.Archived,
 		},
 	}
 }

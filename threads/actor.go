@@ -30,6 +30,7 @@ type actor struct {
 	window  int    // of limits
 	limits  limits // of the thread's model, or of the one that the turn in progress began with
 	session *session
+	parting <-chan struct{} // closed when the session before it is closed; nil if there was none
 	// outdated: the session is not the one that the next turn needs.
 	outdated bool
 	turn     *running       // the session's run
@@ -407,7 +408,7 @@ func (c endCompaction) ended(a *actor) {
 // those are heard until the very end.
 func internal(c command) bool {
 	switch c.(type) {
-	case report, answerCall, answerOwn, askForeign, hookedForeign, tellSession, askQuestion, endTurn, enterPhase, endCompaction, endRecovery, stepBoundary, overflowed, lighten, warnCompaction:
+	case adoptSession, report, answerCall, answerOwn, askForeign, hookedForeign, tellSession, askQuestion, endTurn, enterPhase, endCompaction, endRecovery, stepBoundary, overflowed, lighten, warnCompaction:
 		return true
 	}
 	return false

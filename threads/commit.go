@@ -61,6 +61,9 @@ func (a *actor) automatic(settings Settings) automatic {
 	} else if au.model != a.state.Settings.model() {
 		au.limits = a.svc.limits(settings.Provider, settings.Model)
 	}
+	if p, ok := a.svc.provider(settings.Provider); ok {
+		au.rebases = p.AutoRebase && isRuntime(p)
+	}
 	au.key, au.settings = gateKey(au.policy, settings), settings
 	a.svc.mu.Lock()
 	au.stateless = a.svc.models[settings.Provider]
@@ -112,6 +115,9 @@ func (a *actor) fold(evs []events.Event, head int64) error {
 		}
 		a.outdate(p)
 		evolve(a.state, seq, e.At, p)
+		if a.session != nil && a.state.Native.Stale && a.session.NativeID() == a.state.Native.ID {
+			a.outdated = true // what it has read is not the thread's any more
+		}
 		if w := learnedIn(p); w != nil {
 			a.svc.learn(w)
 			a.learned = nil
@@ -147,15 +153,9 @@ func (a *actor) renew() {
 	a.outdated, a.native = false, false
 	a.measure()
 	sess := a.session
-	if a.session = nil; sess == nil {
-		return
+	if a.session = nil; sess != nil {
+		a.part(sess)
 	}
-	log, id := a.svc.log, a.id
-	a.work.Go(func() {
-		if err := guard(sess.Close); err != nil {
-			log.Warn("close outdated session", "thread", id, "err", err)
-		}
-	})
 }
 
 // notify wakes those who wait for a compaction to end.

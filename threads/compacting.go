@@ -185,7 +185,14 @@ func (a *actor) runCompaction(ctx context.Context, run *running, settings Settin
 	}
 	done.verdict = cancelledBy(ctx, done.verdict)
 	failpoint.Hit("compaction/verdict")
-	a.tell(done)
+	if done.rebased == nil {
+		a.tell(done)
+		return
+	}
+	if _, err := a.send(context.WithoutCancel(ctx), message{cmd: done}); err != nil {
+		a.svc.log.Info("end compaction", "thread", a.id, "compaction", id, "err", err)
+	}
+	a.discard(done.rebased)
 }
 
 // compactWith opens what the compaction needs and runs it to its verdict.
@@ -210,7 +217,9 @@ func (a *actor) compactWith(ctx context.Context, settings Settings, done *endCom
 	done.covered, done.scale, done.instructions = run.covered, run.scale, run.request.Instructions
 	w := &writers{a: a, settings: settings}
 	defer w.close()
-	done.verdict = compaction.Run(ctx, a.job(run, sess, can, w))
+	job := a.job(run, sess, can, w)
+	job.Rebase = a.rebaser(run, done)
+	done.verdict = compaction.Run(ctx, job)
 	return nil
 }
 

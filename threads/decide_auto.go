@@ -18,6 +18,7 @@ type automatic struct {
 	// stateless: the provider is a model, whose whole context this server sends.
 	stateless bool
 	native    bool     // the session is a runtime's that compacts by itself
+	rebases   bool     // it is one that is given a fresh session where it cannot
 	settings  Settings // of the session of the turn in progress, or of the thread
 }
 
@@ -25,6 +26,8 @@ type automatic struct {
 // its own history: another route would be about a context that it does not use.
 func (au automatic) request(t compaction.Trigger) *CompactRequest {
 	switch {
+	case !au.stateless && au.rebases:
+		return &CompactRequest{} // native if it can
 	case !au.stateless:
 		return &CompactRequest{Route: compaction.RouteNative}
 	case t == compaction.TriggerBudget:
@@ -37,7 +40,7 @@ func (au automatic) request(t compaction.Trigger) *CompactRequest {
 // context. judge is Policy.Judge or Policy.JudgeIdle. Where no compaction can help
 // one is due once: it ends unchanged and shuts the gate.
 func (s *state) due(au automatic, more int, judge func(compaction.Load, compaction.Gate) compaction.Move) bool {
-	if !au.stateless && !au.native || s.running() != nil {
+	if !au.stateless && !au.native && !au.rebases || s.running() != nil {
 		return false
 	}
 	l := s.load(au, more)

@@ -139,6 +139,9 @@ type endCompaction struct {
 	scale   compaction.Scale
 
 	instructions string // of the user, for the hooks
+
+	rebased *session      // a fresh one of a runtime, that has the new context; nil if there is none
+	from    NativeSession // that it takes the place of
 }
 
 func (c endCompaction) decide(s *state, env env) (decision, error) {
@@ -155,7 +158,8 @@ func (c endCompaction) decide(s *state, env env) (decision, error) {
 	rec, boundary, prune := r.Conclude(v, compaction.End{
 		At: transcript.Millis(env.now), Checkpoint: transcript.ItemID(env.newID()), Window: env.auto.limits.measured(), Covered: c.covered, Scale: c.scale,
 	})
-	updated := CompactionUpdated{Record: rec, Boundary: boundary, Prune: prune, Gate: s.gateAfter(env, rec), Learned: learned}
+	session := c.rebase(&rec, s.Settings)
+	updated := CompactionUpdated{Record: rec, Session: session, Boundary: boundary, Prune: prune, Gate: s.gateAfter(env, rec), Learned: learned}
 	if v.Composed != nil && boundary != nil {
 		updated.Reanchor = v.Composed.Reanchor
 	} else {
@@ -166,6 +170,9 @@ func (c endCompaction) decide(s *state, env env) (decision, error) {
 	if v.Outcome == compaction.Completed {
 		ps = append(ps, contextMeasured(s, env, rec), ItemCompleted{Item: closedMarker(s, env, rec)})
 		d.effects = append(d.effects, tellHooks{rec, c.instructions})
+	}
+	if session != nil {
+		d.effects = append(d.effects, useSession{c.rebased})
 	}
 	turn := s.activeTurn()
 	inside := turn == nil || turn.Kind != transcript.TurnCompact

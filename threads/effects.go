@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
@@ -16,9 +17,10 @@ import (
 // A session is the thread's open session with its provider.
 type session struct {
 	adapters.Session
-	settings Settings // that it was opened with
-	base     int      // tokens of its Base, by transcript.Ruler
-	bare     int      // of its Base, by transcript.EstimateText
+	settings Settings    // that it was opened with
+	base     int         // tokens of its Base, by transcript.Ruler
+	bare     int         // of its Base, by transcript.EstimateText
+	adopted  atomic.Bool // the thread uses it, and closes it
 }
 
 // perform does one effect of a decision that is durable.
@@ -47,6 +49,8 @@ func (a *actor) perform(e effect) {
 		a.answerBoundary()
 	case tellHooks:
 		a.tellHooks(e)
+	case useSession:
+		a.use(e.sess)
 	case retire:
 		a.retired = true
 	}
@@ -141,48 +145,6 @@ func (a *actor) partialTexts() map[transcript.ItemID]string {
 		texts[transcript.ItemID(o.Item)] = o.Text
 	}
 	return texts
-}
-
-// openSession returns the thread's session, opening it on first use. Turns and
-// compactions do not overlap, so two goroutines never open one at once.
-func (a *actor) openSession(ctx context.Context, settings Settings) (*session, error) {
-	type look struct {
-		sess  *session
-		tools []adapters.ToolSpec
-	}
-	v, err := a.send(ctx, message{query: func(a *actor) any {
-		return look{a.session, a.toolbox().specs}
-	}})
-	if err != nil {
-		return nil, err
-	}
-	found := v.(look)
-	if found.sess != nil {
-		return found.sess, nil
-	}
-	p, ok := a.svc.provider(settings.Provider)
-	if !ok {
-		return nil, fault.New(fault.Unavailable, "provider %q is not configured any more", settings.Provider)
-	}
-	opened, err := p.Adapter.Open(ctx, adapters.OpenParams{
-		Thread: a.id, Model: settings.Model, Cwd: settings.Cwd, Tools: found.tools,
-		Blob: func(hash string) ([]byte, error) { return a.svc.cfg.Journal.Blob(a.ctx, hash) },
-	})
-	if err != nil {
-		return nil, fmt.Errorf("open session with %s: %w", settings.Provider, err)
-	}
-	sess := &session{opened, settings, baseTokens(opened.Base()), baseEstimate(opened.Base())}
-	_, err = a.send(ctx, message{query: func(a *actor) any { a.session = sess; return nil }})
-	if err != nil {
-		// The actor may have taken it all the same.
-		a.tell(timed(func(a *actor) {
-			if a.session == sess {
-				a.session = nil
-			}
-		}))
-		return nil, errors.Join(err, opened.Close())
-	}
-	return sess, nil
 }
 
 // baseTokens is what the base of each request weighs.
@@ -280,7 +242,10 @@ func (a *actor) abandon() {
 		return
 	}
 	a.svc.log.Error("session abandoned", "thread", a.id)
+	gone := make(chan struct{})
+	a.parting = gone
 	go func() {
+		defer close(gone)
 		if err := sess.Close(); err != nil {
 			a.svc.log.Warn("close abandoned session", "thread", a.id, "err", err)
 		}

@@ -170,7 +170,7 @@ func (c *createThread) copy(e events.Event, f forkPoint) (done bool, err error) 
 	case ThreadDeleted:
 		return false, fault.New(fault.NotFound, "thread %s was deleted", e.Thread)
 	case ThreadStarted, StatusChanged, QueueChanged, RequestCreated, RequestResolved,
-		NameUpdated, ThreadArchived, ThreadUnarchived, SettingsUpdated, MetadataUpdated:
+		NameUpdated, ThreadArchived, ThreadUnarchived, SettingsUpdated, MetadataUpdated, SessionUpdated:
 		return false, nil
 	case TurnStarted:
 		if p.Turn.ID == f.before {

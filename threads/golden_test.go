@@ -70,13 +70,16 @@ func goldenPayloads() []threads.Payload {
 		threads.UsageUpdated{TurnID: "turn-1", Last: usage, Total: usage, Context: 6, Base: 7, Source: "provider", Window: 8, Estimate: 9, Model: "offline/m", Gate: gate},
 		threads.CompactionUndone{
 			CompactionID: "compaction-1", Accepted: accepted, Gate: &compaction.Gate{Failures: 1, Shut: compaction.ShutNoGain, At: 7, Key: "k"},
+			Session:  &threads.NativeSession{Provider: "codex", ID: "session-1", Used: true},
 			Boundary: &transcript.Boundary{Epoch: 2, CompactionID: "compaction-1", Covered: 12, Kept: []transcript.Kept{{ItemID: "i", Form: transcript.FormWhole}}, Undoes: "compaction-1"},
 		},
 		threads.PinsChanged{Pins: []threads.Pin{{ID: "pin-1", Text: "text", Hash: "hash", Tokens: 1, AddedAt: at.UnixMilli()}}, Accepted: accepted},
+		threads.SessionUpdated{Provider: "codex", NativeID: "session-2", Previous: "session-1", Reason: threads.SessionReplaced},
 		threads.ErrorRaised{TurnID: "turn-1", Error: *turn.Error, WillRetry: true, Learned: learned},
 		threads.WarningRaised{Message: "careful"},
 		threads.CompactionUpdated{
 			Record: goldenRecord(at), Reanchor: "you are here", Accepted: accepted, Gate: gate, Learned: learned,
+			Session:  &threads.NativeSession{Provider: "codex", ID: "session-1", Used: true, Stale: true, Compactions: []transcript.CompactionID{"compaction-0"}},
 			Prune:    &transcript.Prune{Epoch: 1, CompactionID: "compaction-1", Kept: []transcript.Kept{{ItemID: "i", Form: transcript.FormClipped, Text: "…"}}},
 			Request:  &threads.CompactRequest{Route: compaction.RouteLocal, Writer: compaction.WriterFixed, Budget: 8000, Instructions: "short"},
 			Boundary: &transcript.Boundary{Epoch: 1, CompactionID: "compaction-1", Covered: 9, Checkpoint: &checkpoint, Kept: []transcript.Kept{{ItemID: "i", Form: transcript.FormStub, Text: "[…]"}}},
@@ -116,6 +119,7 @@ func goldenRecord(at time.Time) compaction.Record {
 		Split: &compaction.Split{TurnID: "turn-1", FirstRetainedItemID: "i"}, Items: &compaction.ItemCounts{Summarized: 1, Whole: 2, Clipped: 3, Stub: 4},
 		PrunedItemIDs: []transcript.ItemID{"i"},
 		Checkpoint:    &compaction.CheckpointInfo{ItemID: "checkpoint-1", Version: "extractive-1", Tokens: 500, Fidelity: compaction.Fidelity{Kept: 3, Total: 4, Missing: []string{"file x.go"}}},
+		Rebase:        &compaction.Rebase{From: new("session-1"), To: "session-2"},
 		Skipped:       []compaction.Skip{{Link: "native", Code: "nativeUnsupported", Reason: "no"}}, Warnings: []string{"w"},
 		RequestedAt: at.UnixMilli(), StartedAt: new(at.UnixMilli()), CompletedAt: new(at.UnixMilli()),
 	}

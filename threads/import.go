@@ -224,6 +224,9 @@ func (s *Service) exported(file *importer.Session, settings Settings, p ImportPa
 	}
 	for i, e := range file.Events {
 		payload := withoutKey(payloads[i])
+		if _, is := payload.(SessionUpdated); is {
+			continue // it is driven by the thread that was exported
+		}
 		c.times = append(c.times, transcript.FromMillis(e.AtMs))
 		if _, ends := payload.(ThreadDeleted); ends {
 			return c, fault.New(fault.Invalid, "the export cannot be read: event %d deletes the thread", i+1)
@@ -325,10 +328,10 @@ func withoutKey(p Payload) Payload {
 		p.Accepted = nil
 		return p
 	case CompactionUpdated:
-		p.Accepted = nil
+		p.Accepted, p.Session = nil, nil // one thread drives a session
 		return p
 	case CompactionUndone:
-		p.Accepted = nil
+		p.Accepted, p.Session = nil, nil
 		return p
 	case PinsChanged:
 		p.Accepted = nil

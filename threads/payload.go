@@ -198,6 +198,9 @@ type CompactionUpdated struct {
 	Request  *CompactRequest      `json:"request,omitempty"`  // in the first row of a compaction
 	Accepted *Accepted            `json:"accepted,omitempty"`
 
+	// Session is the native session that the commit brings with it.
+	Session *NativeSession `json:"session,omitempty"`
+
 	Prune   *transcript.Prune `json:"prune,omitempty"` // of a compaction that ended with a prune
 	Gate    *compaction.Gate  `json:"gate,omitempty"`  // in the last row, if this changed it
 	Learned *LearnedWindow    `json:"learned,omitempty"`
@@ -208,6 +211,7 @@ type CompactionUpdated struct {
 type CompactionUndone struct {
 	CompactionID transcript.CompactionID `json:"compactionId"`
 	Boundary     *transcript.Boundary    `json:"boundary,omitempty"`
+	Session      *NativeSession          `json:"session,omitempty"` // that has the restored context
 	Gate         *compaction.Gate        `json:"gate,omitempty"`
 	Accepted     *Accepted               `json:"accepted,omitempty"`
 }
@@ -306,6 +310,7 @@ var decoders = map[string]func([]byte) (Payload, error){
 	CompactionUpdated{}.EventType(): decodeAs[CompactionUpdated],
 	CompactionUndone{}.EventType():  decodeAs[CompactionUndone],
 	PinsChanged{}.EventType():       decodeAs[PinsChanged],
+	SessionUpdated{}.EventType():    decodeAs[SessionUpdated],
 }
 
 func decodeAs[P Payload](b []byte) (Payload, error) {

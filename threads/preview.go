@@ -55,7 +55,8 @@ func (s *Service) PreviewCompaction(ctx context.Context, p CompactParams) (Previ
 	}
 	out := Preview{AsOf: l.asOf}
 	sess, unopened := l.sess, error(nil)
-	if sess == nil {
+	rt, runtime := s.runtimeOf(l.run.settings)
+	if sess == nil && !runtime {
 		if sess, unopened = s.openAside(ctx, p.Thread, l.run.settings, l.box.specs); unopened == nil {
 			defer s.closeAside(sess)
 			l.run.input.Base += sess.base
@@ -64,8 +65,13 @@ func (s *Service) PreviewCompaction(ctx context.Context, p CompactParams) (Previ
 	if unopened != nil && (p.Route == compaction.RouteNative || ctx.Err() != nil) {
 		return Preview{}, unopened
 	}
-	can := unreachable(unopened)
-	if unopened == nil {
+	var can compaction.Ability
+	switch {
+	case unopened != nil:
+		can = unreachable(unopened)
+	case sess == nil: // another session would be in the way of the thread's own
+		can = probed(rt.Probe(ctx))
+	default:
 		can = ability(sess.Compaction())
 	}
 	if p.Route != compaction.RouteLocal && can.Native != "" {
@@ -84,6 +90,24 @@ func (s *Service) PreviewCompaction(ctx context.Context, p CompactParams) (Previ
 	}
 	out.local(l.run, v, ask, s)
 	return out, nil
+}
+
+// runtimeOf returns the program behind a thread's provider, if it is one.
+func (s *Service) runtimeOf(settings Settings) (adapters.Runtime, bool) {
+	p, ok := s.provider(settings.Provider)
+	if !ok {
+		return nil, false
+	}
+	rt, is := p.Adapter.(adapters.Runtime)
+	return rt, is
+}
+
+// probed is what a program's session could do, if it were open.
+func probed(p adapters.Probe) compaction.Ability {
+	if len(p.Problems) > 0 {
+		return unreachable(fault.New(fault.Unavailable, "%s", p.Problems[0].Text))
+	}
+	return ability(p.Compaction)
 }
 
 // previewRun is what a run of p would be given now. Its base is without that of a
@@ -120,7 +144,7 @@ func (s *Service) openAside(ctx context.Context, id transcript.ThreadID, setting
 	if err != nil {
 		return nil, fmt.Errorf("open session with %s: %w", settings.Provider, err)
 	}
-	return &session{Session: opened, settings: settings, base: baseTokens(opened.Base()), bare: baseEstimate(opened.Base())}, nil
+	return newSession(opened, settings), nil
 }
 
 func (s *Service) closeAside(sess *session) {

@@ -25,7 +25,7 @@ func (s *state) view(window int) Thread {
 	t := Thread{
 		ID: s.ID, Settings: s.Settings, Name: s.Name, Preview: s.Preview, Status: s.Status,
 		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, Imported: s.Imported,
-		Origin: s.Origin, Archived: s.Archived, Git: s.Git, Flags: s.Flags,
+		Origin: s.Origin, Archived: s.Archived, Git: s.Git, Flags: s.Flags, NativeSession: s.nativeFor(s.Settings.Provider),
 		Turns: len(s.Transcript.Turns), Items: len(s.Transcript.Items), Queued: len(s.Queue), Epoch: s.Transcript.Epoch(),
 		Occupancy: Occupancy{Context: s.Usage.Context, Base: s.Usage.Base, Window: window, Source: s.Usage.Source},
 	}

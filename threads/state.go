@@ -54,6 +54,7 @@ type state struct {
 	Learned         []LearnedWindow                            // newest last; one per model
 	Pins            []Pin
 	Accepted        map[string]Accepted
+	Native          NativeSession // of a runtime
 	Deleted         bool
 
 	journal  string // the id of the thread's journal, the first half of its cursors
@@ -66,7 +67,7 @@ func (s *state) cursor() events.Cursor { return events.Cursor{Journal: s.journal
 
 // snapshotVersion changes whenever a snapshot of before cannot be used any more;
 // the state is then folded from the first event.
-const snapshotVersion = 8
+const snapshotVersion = 9
 
 // An idempotency key is remembered for acceptedFor, unless a thread is given more
 // than maxAccepted of them in that time.
@@ -113,6 +114,7 @@ func newIndex() index {
 // fails, whatever the order of events, and depends on nothing but its arguments.
 func evolve(s *state, seq int64, at time.Time, p Payload) {
 	s.Seq, s.UpdatedAt = seq, at
+	s.foldSession(p)
 	s.accept(acceptedIn(p), at)
 	s.learn(learnedIn(p))
 	if s.otherContext(p) {
@@ -155,6 +157,8 @@ func evolve(s *state, seq int64, at time.Time, p Payload) {
 		s.undo(p)
 	case ErrorRaised, WarningRaised:
 		// shown to clients; nothing to remember
+	case SessionUpdated:
+		// see foldSession
 	}
 }
 

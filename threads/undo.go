@@ -62,13 +62,21 @@ const (
 // It returns when the context is what it was, which is durable then.
 func (s *Service) UndoCompaction(ctx context.Context, p UndoParams) (UndoAck, error) {
 	hash := requestHash([]string{string(p.Thread), string(p.Compaction)})
-	return ask[UndoAck](ctx, s, p.Thread, inUse{undoCompaction{p.Compaction, p.IdempotencyKey, hash}, p.IdempotencyKey, hash})
+	prepared, a, err := s.restore(ctx, p.Thread, p.Compaction)
+	if err != nil {
+		return UndoAck{}, err
+	}
+	if prepared != nil {
+		defer a.discard(prepared.sess)
+	}
+	return ask[UndoAck](ctx, s, p.Thread, inUse{undoCompaction{p.Compaction, p.IdempotencyKey, hash, prepared}, p.IdempotencyKey, hash})
 }
 
 // undoCompaction is UndoCompaction.
 type undoCompaction struct {
 	id        transcript.CompactionID
 	key, hash string
+	prepared  *restoring // nil: nothing has to be
 }
 
 func (c undoCompaction) decide(s *state, env env) (decision, error) {
@@ -80,20 +88,37 @@ func (c undoCompaction) decide(s *state, env env) (decision, error) {
 		return decision{}, err
 	}
 	undone := CompactionUndone{CompactionID: c.id, Accepted: s.acceptance(env, c.key, c.hash, string(c.id))}
-	after, err := s.undoing(c.id, &undone)
+	after, err := s.undoing(c.id, &undone, env.runtime)
+	if err == nil {
+		err = s.fits(env, c.id, after)
+	}
 	if err != nil {
 		return decision{}, err
 	}
-	u := s.measured(env, after)
-	if env.window > 0 && u.Context > env.window {
-		f := refuseUndo(UndoRefusal{Code: UndoWouldOverflow, CompactionID: c.id, Tokens: u.Context, Window: env.window},
-			"the context of before has %d tokens by now and the window of %s only %d; fork the thread from before the compaction, or use a model with a larger window",
-			u.Context, s.Settings.Model, env.window)
-		return decision{}, f
+	d := decision{answer: c.answer(env)}
+	if env.runtime {
+		if c.prepared == nil || c.prepared.seq != s.Seq {
+			return decision{}, fault.New(fault.Conflict, "the thread moved while the undo was prepared; look at it, and ask again")
+		}
+		undone.Session = &NativeSession{Provider: s.Settings.Provider, ID: c.prepared.sess.NativeID(), Used: c.prepared.resumed}
+		d.effects = []effect{useSession{c.prepared.sess}}
 	}
+	u := s.measured(env, after)
 	gate := s.Gate.Undone(env.gateKey(s.Settings), compaction.Load{Used: u.Context, Base: env.base, Window: env.window})
 	undone.Gate = &gate
-	return decision{payloads: []Payload{undone, u}, answer: c.answer(env)}, nil
+	d.payloads = []Payload{undone, u}
+	return d, nil
+}
+
+// fits refuses an undo whose context the window does not hold.
+func (s *state) fits(env env, id transcript.CompactionID, after []transcript.Entry) error {
+	u := s.measured(env, after)
+	if env.window <= 0 || u.Context <= env.window {
+		return nil
+	}
+	return refuseUndo(UndoRefusal{Code: UndoWouldOverflow, CompactionID: id, Tokens: u.Context, Window: env.window},
+		"the context of before has %d tokens by now and the window of %s only %d; fork the thread from before the compaction, or use a model with a larger window",
+		u.Context, s.Settings.Model, env.window)
 }
 
 func (c undoCompaction) answer(env env) func(*state) any {
@@ -105,24 +130,43 @@ func (c undoCompaction) answer(env env) func(*state) any {
 	}
 }
 
-// undoing fills what takes a compaction back, and returns the context that follows.
-func (s *state) undoing(id transcript.CompactionID, undone *CompactionUndone) ([]transcript.Entry, error) {
+// undoing fills what takes a compaction back, and returns the context that follows. The
+// context of a thread never knew of a provider's own compaction: to take that back is to
+// tell a fresh session of a runtime what it holds.
+func (s *state) undoing(id transcript.CompactionID, undone *CompactionUndone, runtime bool) ([]transcript.Entry, error) {
 	rec := s.compaction(id)
 	if rec == nil {
 		return nil, fault.New(fault.NotFound, "thread %s has no compaction %s", s.ID, id)
 	}
-	if n, opened := s.opened(id); opened && n == s.stands() {
+	own := s.nativeCompaction()
+	if n, opened := s.opened(id); own != "" && own != id {
+		return nil, s.refusedUndo(*rec, runtime)
+	} else if own == id {
+		if !runtime {
+			return nil, s.refusedUndo(*rec, runtime)
+		}
+		return s.context, nil
+	} else if opened && n == s.stands() {
 		b, err := s.undoBoundary(n)
 		if err != nil {
 			return nil, err
 		}
 		undone.Boundary = &b
 	} else if !s.prunedNow(id) {
-		return nil, s.refusedUndo(*rec)
+		return nil, s.refusedUndo(*rec, runtime)
 	}
 	after := *s
 	after.undo(*undone)
 	return after.context, nil
+}
+
+// nativeCompaction is the newest compaction that the provider made of the native session
+// as it is; empty if there is none.
+func (s *state) nativeCompaction() transcript.CompactionID {
+	if n := len(s.Native.Compactions); n > 0 && !s.Native.Stale {
+		return s.Native.Compactions[n-1]
+	}
+	return ""
 }
 
 // opened returns the epoch that a compaction opened.
@@ -229,8 +273,8 @@ func compactionNote(it transcript.Item) bool {
 }
 
 // refusedUndo says why a compaction cannot be undone, and which one can.
-func (s *state) refusedUndo(rec compaction.Record) error {
-	r := UndoRefusal{CompactionID: rec.CompactionID, Undoable: s.undoable()}
+func (s *state) refusedUndo(rec compaction.Record, runtime bool) error {
+	r := UndoRefusal{CompactionID: rec.CompactionID, Undoable: s.undoable(runtime)}
 	hint := "no compaction of this thread can be undone now"
 	if r.Undoable != "" {
 		hint = "the one that can be undone now is " + string(r.Undoable)
@@ -242,10 +286,10 @@ func (s *state) refusedUndo(rec compaction.Record) error {
 	case *rec.Outcome != compaction.Completed:
 		r.Code = UndoNotCompleted
 		return refuseUndo(r, "compaction %s ended %s: it changed nothing, so there is nothing to undo; %s", rec.CompactionID, *rec.Outcome, hint)
-	case !opened && rec.Route != nil && *rec.Route == compaction.RouteNative:
+	case !opened && !runtime && rec.Route != nil && *rec.Route == compaction.RouteNative:
 		r.Code = UndoNative
 		return refuseUndo(r, "compaction %s was the provider's own, which keeps what it made of the history to itself; fork the thread from before it instead", rec.CompactionID)
-	case opened && n < s.stands():
+	case opened && n < s.stands(), slices.Contains(s.Native.Compactions, rec.CompactionID) && !s.Native.Stale, opened && s.nativeCompaction() != "":
 		r.Code = UndoNotNewest
 		return refuseUndo(r, "a newer compaction stands on %s; %s", rec.CompactionID, hint)
 	}
@@ -254,7 +298,13 @@ func (s *state) refusedUndo(rec compaction.Record) error {
 }
 
 // undoable returns the newest compaction that can be undone; empty if there is none.
-func (s *state) undoable() transcript.CompactionID {
+func (s *state) undoable(runtime bool) transcript.CompactionID {
+	if id := s.nativeCompaction(); id != "" {
+		if runtime {
+			return id
+		}
+		return ""
+	}
 	epoch := s.Transcript.Epoch()
 	for _, p := range slices.Backward(s.Transcript.Prunes) {
 		if p.Epoch == epoch {

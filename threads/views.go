@@ -28,6 +28,9 @@ type Thread struct {
 	Queued    int                 `json:"queued"`
 	Epoch     int                 `json:"epoch"`
 	Occupancy Occupancy           `json:"occupancy"`
+	// NativeSession is the provider's id of the thread's session; empty if it has none
+	// whose history is the thread's.
+	NativeSession string `json:"nativeSession,omitempty"`
 	// Damaged is why the thread cannot be read; empty for a healthy one. A
 	// damaged thread is listed, never hidden.
 	Damaged string `json:"damaged,omitempty"`
@@ -133,6 +136,10 @@ type Provider struct {
 	// Tools: its sessions are of models that call tools, and are offered the server's
 	// own, update_plan and recall.
 	Tools bool
+	// AutoRebase: where its sessions cannot compact by themselves, automatic
+	// compactions are local ones, after which a fresh session begins. What the program
+	// knew beside this thread is gone then, so somebody has to want it.
+	AutoRebase bool
 }
 
 // A ProviderInfo is what clients see of a provider. Error says why its models

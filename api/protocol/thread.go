@@ -77,6 +77,9 @@ type ThreadExtension struct {
 	Imported *Imported `json:"imported"`
 	// Archived threads are listed only if asked for, and take no input.
 	Archived bool `json:"archived"`
+	// NativeSession is the id of the thread's session at a provider that keeps its own
+	// history; null if it has none.
+	NativeSession *string `json:"nativeSession"`
 	// Damaged says why the thread cannot be read; null for a healthy one.
 	Damaged *string `json:"damaged"`
 }

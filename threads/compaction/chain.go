@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/plimsoll-dev/plimsoll/threads/fault"
 )
 
 // An attempted is what came of composing with one writer.
@@ -80,13 +82,31 @@ func (r *runner) local(ctx context.Context) {
 			r.unchanged(ctx, in, r.untouched(in, CodeNoGain))
 			return
 		}
-		if r.v.Writer = a.c.Writer; r.enter(ctx, PhaseCommitting) {
+		if r.v.Writer = a.c.Writer; r.rebased(ctx, a.c) && r.enter(ctx, PhaseCommitting) {
 			r.v.Outcome, r.v.Composed = Completed, a.c
 		}
 		return
 	}
 	last := r.v.Skipped[len(r.v.Skipped)-1]
 	r.v.Outcome, r.v.Code, r.v.Reason = Failed, last.Code, last.Reason
+}
+
+// rebased gives the result to a provider that keeps its own history. It reports false if
+// the run has ended.
+func (r *runner) rebased(ctx context.Context, c *Composed) bool {
+	if r.job.Rebase == nil {
+		return true
+	}
+	err := r.job.Rebase(ctx, c)
+	switch {
+	case err == nil:
+		return true
+	case r.interrupted(ctx):
+	default:
+		r.v.Outcome, r.v.Code, r.v.Reason = Failed, codeRebaseFailed, fault.MessageOf(err)
+		r.v.Remedy = "mend what the provider complains about and ask again; its session goes on as it was"
+	}
+	return false
 }
 
 // link composes with one writer.

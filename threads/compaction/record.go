@@ -101,6 +101,7 @@ type Record struct {
 	PrunedItemIDs     []transcript.ItemID     `json:"prunedItemIds"`
 	Checkpoint        *CheckpointInfo         `json:"checkpoint"`
 	Native            *NativeInfo             `json:"native"`
+	Rebase            *Rebase                 `json:"rebase"`
 	Skipped           []Skip                  `json:"skipped"`
 	Usage             *Usage                  `json:"usage"` // what the compaction itself cost at a provider
 	Warnings          []string                `json:"warnings"`
@@ -162,6 +163,14 @@ type Fidelity struct {
 type NativeInfo struct {
 	Form      string              `json:"form"`
 	Disclosed *transcript.RawJSON `json:"disclosed"`
+}
+
+// A Rebase is the change of a runtime's session that makes a local compaction count for
+// it: a fresh one began with the new context. The old one stays where the program keeps
+// it.
+type Rebase struct {
+	From *string `json:"from"` // native id; null if there was none
+	To   string  `json:"to"`
 }
 
 // A Skip is a link of the chain that was not taken, and why.

@@ -51,6 +51,10 @@ type Job struct {
 	// error ends the run; in phase hooking one with code fault.Denied is what a
 	// pre hook said.
 	Enter func(ctx context.Context, p Phase, r Route) error
+	// Rebase makes a result count for a provider that keeps its own history. It is
+	// called once, before the phase committing; an error ends the run as failed, with
+	// nothing changed. Nil: the context is all there is.
+	Rebase func(ctx context.Context, c *Composed) error
 	// Native runs the provider's own compaction until its matching completion.
 	// Instructions are those of the user and of the hooks. A *NativeError says how it
 	// ended instead; what it cost is returned beside it.
@@ -110,6 +114,7 @@ const (
 	codeWriterFailed = "writerFailed"
 	codeInvalid      = "invalidResult"
 	codePanic        = "writerPanicked"
+	codeRebaseFailed = "rebaseFailed" // the provider did not take the new context
 )
 
 // A runner is one Run.
