@@ -189,15 +189,16 @@ func TestNothingIsDueUntilTheProviderHasCountedAgain(t *testing.T) {
 	const key = "k"
 	load := func(used int) Load { return Load{Used: used, Window: 100_000} }
 	for name, c := range map[string]struct {
-		counts int
-		armed  bool
+		was, counts int
+		armed       bool
 	}{
-		"it shrank":            {30_000, true},
-		"it shrank too little": {88_500, false},
-		"it grew":              {95_000, false},
-		"still over the line":  {86_000, false},
+		"it shrank":            {90_000, 30_000, true},
+		"it shrank too little": {86_000, 84_500, false},
+		"it shrank enough":     {86_000, 83_900, true},
+		"it grew":              {90_000, 95_000, false},
+		"still over the line":  {90_000, 86_000, false},
 	} {
-		g := Gate{Failures: 2, Shut: ShutFailed, At: 90_000, Key: key}.Replaced(key, 90_000)
+		g := Gate{Failures: 2, Shut: ShutFailed, At: 90_000, Key: key}.Replaced(key, c.was)
 		if m := g.Measured(p, load(99_000), key); m.armed() || m.BreakerOpen() {
 			t.Errorf("%s: something is due before the provider has counted: %+v", name, m)
 		}
