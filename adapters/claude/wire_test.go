@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -86,9 +87,7 @@ func (sc *scene) transcribe(lines ...string) {
 
 func (d *double) system(subtype string, more map[string]any) {
 	f := map[string]any{"type": "system", "subtype": subtype}
-	for k, v := range more {
-		f[k] = v
-	}
+	maps.Copy(f, more)
 	d.say(f)
 }
 
