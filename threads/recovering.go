@@ -103,18 +103,27 @@ func (a *actor) recoverWith(ctx context.Context, id transcript.CompactionID, set
 	limit := a.svc.cfg.RecoverWithin
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %s", limit))
 	defer cancel()
-	v, err := a.send(ctx, message{query: func(a *actor) any { return valueOf(a.state.compaction(id)) }})
+	type look struct {
+		rec     compaction.Record
+		session string
+	}
+	v, err := a.send(ctx, message{query: func(a *actor) any {
+		return look{valueOf(a.state.compaction(id)), a.state.Native.ID}
+	}})
 	if err != nil {
 		return nil, err
 	}
-	rec := v.(compaction.Record)
+	rec, asked := v.(look).rec, v.(look).session
 	failpoint.Hit("recovery/asking")
 	sess, err := a.openSession(ctx, settings)
 	if err != nil {
 		return uncertain("the provider's session could not be opened: " + messageOf(causeOf(ctx, err))), leftOpen(ctx)
 	}
 	r, ok := sess.Session.(adapters.Recoverer)
-	if !ok {
+	switch {
+	case sess.NativeID() != asked: // a fresh one knows nothing of it
+		return uncertain("the provider does not know the session any more that was to be compacted"), nil
+	case !ok:
 		return uncertain("the provider has no way to tell"), nil
 	}
 	res, err := r.Recover(ctx, adapters.Unfinished{ID: id, StartedAt: transcript.FromMillis(startedAt(rec))})

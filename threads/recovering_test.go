@@ -241,3 +241,28 @@ func TestAnAbandonedCompactionIsAskedFor(t *testing.T) {
 	}
 	endsOnce(t, b, id)
 }
+
+// A fresh session, where the provider has forgotten the one that compacted, is not asked
+// about it: that it knows of no compaction would say nothing.
+func TestAFreshSessionIsNotAskedAboutACompaction(t *testing.T) {
+	e := newEngine()
+	b, id, ack := lost(t, e, func(c *threads.Config) { c.Providers[0].AutoRebase = true })
+	e.recover = func(context.Context, adapters.Unfinished) (adapters.NativeResult, error) {
+		t.Error("it is asked")
+		return adapters.NativeResult{}, adapters.ErrNotCompacted
+	}
+	e.opens = func(p adapters.OpenParams) error {
+		if p.NativeID != "" {
+			return adapters.ErrNoSession
+		}
+		return nil
+	}
+	e.names = func(adapters.OpenParams) string { return "another" }
+	b.open()
+	b.await(id, ended(ack.Record.TurnID))
+	if s := outcomes(b.records(id)); s != "manual uncertain(nativeUncertain)" {
+		t.Errorf("records %s", s)
+	}
+	b.said(id, "the thread goes on")
+	endsOnce(t, b, id)
+}
