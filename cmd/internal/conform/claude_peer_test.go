@@ -59,6 +59,7 @@ type claudePeer struct {
 
 	mu      sync.Mutex // guards what follows
 	stop    context.CancelFunc
+	idle    chan struct{} // closed when what runs is over
 	n       int
 	answers map[string]chan object
 	folded  []string // messages that steer
@@ -164,16 +165,26 @@ func (p *claudePeer) user(f object) {
 	p.state(id, "queued")
 	p.mu.Lock()
 	busy := p.stop != nil
+	if busy && p.m.Steer(ctx, transcript.TextParts(text)) != nil { // it came when the turn was over: it is the next one
+		idle := p.idle
+		p.mu.Unlock()
+		go func() {
+			defer stop()
+			<-idle
+			p.user(f)
+		}()
+		return
+	}
 	switch {
 	case busy:
 		p.folded = append(p.folded, id)
 	case f["shouldQuery"] != false:
-		p.stop = stop
+		p.stop, p.idle = stop, make(chan struct{})
+		p.m.opens()
 	}
 	p.mu.Unlock()
 	if busy {
-		defer stop()
-		_ = p.m.Steer(ctx, transcript.TextParts(text)) // it cannot fail
+		stop()
 		return
 	}
 	p.state(id, "started")
@@ -207,6 +218,7 @@ func (p *claudePeer) finish(id, state string, more object) {
 	p.mu.Lock()
 	ids := append([]string{id}, p.folded...)
 	p.folded, p.stop = nil, nil
+	close(p.idle)
 	p.mu.Unlock()
 	p.result(ids, more)
 	for _, id := range ids {
@@ -304,13 +316,7 @@ func (p *claudePeer) step(ctx context.Context) (again bool, err error) {
 			return false, err
 		}
 	}
-	p.m.mu.Lock()
-	steered := p.m.steered
-	p.m.steered = nil
-	p.m.mu.Unlock()
-	for _, text := range steered {
-		p.m.add("user", text)
-	}
+	again = p.m.goesOn(len(a.calls) > 0)
 	p.mu.Lock()
 	folded := p.folded
 	p.folded = nil
@@ -319,7 +325,7 @@ func (p *claudePeer) step(ctx context.Context) (again bool, err error) {
 		p.state(id, "started")
 		p.state(id, "completed")
 	}
-	return len(a.calls)+len(steered) > 0, nil
+	return again, nil
 }
 
 // run asks for the command and makes the file.
@@ -359,6 +365,7 @@ func (p *claudePeer) compact(ctx context.Context, stop func(), id string) {
 	_ = p.m.save() // the test finds what is missing
 	p.mu.Lock()
 	p.stop = nil
+	close(p.idle)
 	p.mu.Unlock()
 	p.result([]string{id}, object{"local_command": "compact"})
 	p.state(id, state)

@@ -164,7 +164,10 @@ func (p *peer) request(f rpc) {
 	case "thread/turns/list":
 		ok(object{"data": []any{}})
 	case "turn/steer":
-		_ = p.m.Steer(context.Background(), transcript.TextParts(said)) // it cannot fail
+		if p.m.Steer(context.Background(), transcript.TextParts(said)) != nil {
+			no("no active turn to steer")
+			return
+		}
 		ok(object{"turnId": p.turn})
 	case "turn/interrupt":
 		p.mu.Lock()
@@ -189,6 +192,7 @@ func (p *peer) request(f rpc) {
 
 func (p *peer) begin() (context.Context, string) {
 	ctx, stop := context.WithCancel(context.Background())
+	p.m.opens()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.turn, p.stop = uuid.NewString(), stop
@@ -258,14 +262,7 @@ func (p *peer) step(ctx context.Context, turn string) (again bool, err error) {
 			return false, err
 		}
 	}
-	p.m.mu.Lock()
-	steered := p.m.steered
-	p.m.steered = nil
-	p.m.mu.Unlock()
-	for _, text := range steered {
-		p.m.add("user", text)
-	}
-	return len(a.calls)+len(steered) > 0, nil
+	return p.m.goesOn(len(a.calls) > 0), nil
 }
 
 func (p *peer) spent(turn string, u adapters.Usage) {

@@ -144,6 +144,7 @@ type marionette struct {
 	history []map[string]any
 	child   *child.Child
 	steered []string
+	closed  bool // the turn takes nothing more
 	used    int
 	total   adapters.Usage
 	stale   string
@@ -208,6 +209,9 @@ func (s *marionette) ensure() (*child.Child, error) {
 func (s *marionette) Steer(_ context.Context, in []transcript.Part) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed {
+		return adapters.ErrNotSteerable
+	}
 	if s.lie != swallowsSteer {
 		s.steered = append(s.steered, transcript.PartsText(in))
 	}
@@ -347,6 +351,7 @@ func (s *marionette) Run(ctx context.Context, in adapters.TurnInput, h adapters.
 	}
 	ctx, done := living(ctx, c)
 	defer done()
+	s.opens()
 	if s.lie == leavesGoroutine {
 		go func() { <-forgotten }()
 	}
@@ -432,14 +437,27 @@ func (s *marionette) step(ctx context.Context, in adapters.TurnInput, h adapters
 			return false, err
 		}
 	}
+	return s.goesOn(len(a.calls) > 0), nil
+}
+
+// goesOn reads what steered, and closes the turn if there is nothing more to do.
+func (s *marionette) goesOn(called bool) bool {
 	s.mu.Lock()
 	steered := s.steered
 	s.steered = nil
+	s.closed = !called && len(steered) == 0
 	s.mu.Unlock()
 	for _, text := range steered {
 		s.add("user", text)
 	}
-	return len(a.calls)+len(steered) > 0, nil
+	return called || len(steered) > 0
+}
+
+// opens lets a turn be steered.
+func (s *marionette) opens() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = false
 }
 
 // run makes the file, if it may.

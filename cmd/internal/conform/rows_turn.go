@@ -2,6 +2,7 @@ package conform
 
 import (
 	"strings"
+	"time"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
 	"github.com/plimsoll-dev/plimsoll/events"
@@ -127,6 +128,7 @@ func steer(w *world) {
 	w.ids.says("Beginning")
 	_, err := w.ids.svc.SteerTurn(w.ctx, threads.StartTurnParams{Thread: w.thread, Input: transcript.TextParts("STEER-55: mind the gap.")}, ack.Turn.ID)
 	w.must(err, "the running turn takes what is said")
+	<-time.After(quiet) // it is on its way to the program; should it come too late, the turn runs once more with it
 	w.model.Release("slow")
 	turn := w.ids.end(ack)
 	w.demand(turn.Status == transcript.TurnCompleted, "the steered turn completes", "it is %s%s", turn.Status, because(turn.Error))
