@@ -126,15 +126,33 @@ func (p *peer) send(ctx context.Context, v any) error {
 		return err
 	}
 	if err := p.conn.Send(ctx, line); err != nil {
-		if why := p.ended(); why != nil {
-			return why
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		return died(p.name, err)
+		return p.unsent(ctx, err)
 	}
 	return nil
+}
+
+// endTimeout bounds the wait for the end of a process that takes no input.
+const endTimeout = 3 * time.Second
+
+// unsent says why a frame was not taken. A process that ends is noticed first by who
+// writes to it; what it complained about says more than that.
+func (p *peer) unsent(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		timer := time.NewTimer(endTimeout)
+		defer timer.Stop()
+		select {
+		case <-p.desk.Done():
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+	}
+	if why := p.ended(); why != nil {
+		return why
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return died(p.name, err)
 }
 
 // A controlError is Claude Code's answer to a control request that it does not take.
