@@ -74,6 +74,7 @@ type compactionRun struct {
 	context  adapters.Context
 	load     compaction.Load
 	counted  bool             // load.Used rests on what the provider counted
+	runtime  bool             // the provider has more in its requests than this server knows
 	input    compaction.Input // Window and Budget are tokens until it is scaled
 	scale    compaction.Scale
 	shown    int // units of the images that the model is shown
@@ -90,7 +91,7 @@ func (a *actor) compactionRun(id transcript.CompactionID) *compactionRun {
 	au := a.automatic(s.Settings)
 	r := &compactionRun{
 		record: *rec, request: s.CompactRequests[id], settings: s.Settings, auto: au, covered: len(s.Transcript.Items),
-		context: c, load: s.load(au, 0), counted: s.counted(au),
+		context: c, load: s.load(au, 0), counted: s.counted(au), runtime: a.keepsHistory(),
 		input: compaction.Input{Entries: c.Entries, Open: a.unread(), Base: a.base(), Facts: a.facts()},
 	}
 	if a.waiting != nil {
@@ -115,6 +116,10 @@ func (r *compactionRun) measure(ctx context.Context, sess *session) {
 			r.load.Used = n
 		}
 	}
+	if r.runtime {
+		r.measureRuntime(tokens, counted)
+		return
+	}
 	if !counted {
 		tokens = r.auto.bare + textEstimate(r.context.Entries)
 	}
@@ -129,6 +134,20 @@ func (r *compactionRun) measure(ctx context.Context, sess *session) {
 	if r.auto.limits.images {
 		r.input.Image = r.scale.Units(transcript.ImageTokens)
 		r.shown = images * r.input.Image
+	}
+	r.input.Scale = r.scale
+	r.input.Window, r.input.Budget = r.scale.Units(r.load.Window), r.scale.Units(r.request.Budget)
+}
+
+// measureRuntime finds the scale for a program, whose requests hold its own system text
+// and tools beside the context. What it counts over the estimate of the context is taken
+// for those: a part of the base, which a fresh session has too.
+func (r *compactionRun) measureRuntime(counted int, known bool) {
+	estimate := r.auto.bare + textEstimate(r.context.Entries)
+	r.scale = compaction.NewScale(estimate, r.input.Base+r.context.Tokens, false)
+	if hidden := counted - estimate; known && hidden > 0 {
+		r.input.Base += r.scale.Units(hidden)
+		r.load.Base += hidden
 	}
 	r.input.Scale = r.scale
 	r.input.Window, r.input.Budget = r.scale.Units(r.load.Window), r.scale.Units(r.request.Budget)

@@ -125,7 +125,7 @@ func (a *actor) previewRun(p CompactParams) *compactionRun {
 	return &compactionRun{
 		record: rec, settings: s.Settings, auto: au, covered: len(s.Transcript.Items),
 		request: CompactRequest{Route: p.Route, Writer: p.Writer, Budget: p.Budget, Instructions: p.Instructions},
-		context: c, load: s.load(au, 0), counted: s.counted(au),
+		context: c, load: s.load(au, 0), counted: s.counted(au), runtime: a.keepsHistory(),
 		input: compaction.Input{Entries: c.Entries, Open: a.unread(), Base: base, Facts: a.facts()},
 	}
 }

@@ -28,7 +28,7 @@ type keeper struct {
 	refuses  bool  // it has no compaction of its own
 	lossy    bool  // its compaction loses what was said
 	broken   error // of Open with a seed
-	reports  int   // the size of its context, in tokens
+	reports  int   // the size of its context, in tokens; 0: as it is, with a base of 5,000
 	opened   []adapters.OpenParams
 }
 
@@ -41,6 +41,13 @@ type kept struct {
 const keeperNotes = "[the keeper's own notes]"
 
 func newKeeper() *keeper { return &keeper{sessions: map[string]*kept{}, reports: 4000} }
+
+func (k *keeper) size(id string) int {
+	if k.reports > 0 {
+		return k.reports
+	}
+	return 5000 + len(strings.Join(k.history(id), ""))/4
+}
 
 func (k *keeper) Models(context.Context) ([]adapters.ModelInfo, error) {
 	return []adapters.ModelInfo{{ID: "k1", ContextWindow: 64_000}, {ID: "k2", ContextWindow: 64_000}}, nil
@@ -135,7 +142,7 @@ func (s *keeperSession) Run(_ context.Context, in adapters.TurnInput, h adapters
 	s.say(text)
 	answer := "answer to " + text
 	s.say(answer)
-	return says(h, answer, s.k.reports), nil
+	return says(h, answer, s.k.size(s.id)), nil
 }
 
 func (s *keeperSession) Compact(context.Context, adapters.CompactInput, adapters.Host) (adapters.NativeResult, error) {
@@ -432,7 +439,7 @@ func TestAPreviewOpensNoSessionBesideTheThreads(t *testing.T) {
 func TestAutomaticRebasesAreWanted(t *testing.T) {
 	for _, wanted := range []bool{false, true} {
 		k := newKeeper()
-		k.refuses, k.reports = true, 60_000
+		k.refuses, k.reports = true, 0
 		b := keeping(t, k, func(c *threads.Config) {
 			c.Policy = compaction.Policy{}
 			c.Providers[0].AutoRebase = wanted

@@ -44,6 +44,8 @@ var adapterKinds = map[string]adapterKind{
 		},
 		able: true, check: checkChat, open: openChat,
 	},
+	"codex":   {keys: append([]string{"settings"}, runtimeKeys...), check: checkRuntime, open: openCodex},
+	"claude":  {keys: append([]string{"context_window"}, runtimeKeys...), check: checkRuntime, open: openClaude},
 	"offline": {keys: []string{"model"}, check: checkOffline, open: openOffline},
 }
 
@@ -130,7 +132,7 @@ func openProviders(cfg config, env environment) ([]threads.Provider, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read configuration: providers.%s: %w", name, err)
 		}
-		out = append(out, threads.Provider{Name: name, Kind: p.Adapter, Adapter: adapter, Tools: adapterKinds[p.Adapter].able})
+		out = append(out, threads.Provider{Name: name, Kind: p.Adapter, Adapter: adapter, Tools: adapterKinds[p.Adapter].able, AutoRebase: p.AutoRebase})
 	}
 	return out, nil
 }

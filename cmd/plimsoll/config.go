@@ -50,7 +50,14 @@ type providerConfig struct {
 	FirstByteTimeout duration           `toml:"first_byte_timeout"`
 	IdleTimeout      duration           `toml:"idle_timeout"` // without a byte, while an answer comes
 	Attempts         *int               `toml:"attempts"`     // how often a request is made at most
-	Settings         map[string]setting `toml:"settings"`     // of the profile
+	Settings         map[string]setting `toml:"settings"`     // of the profile, or of the program
+
+	// Of programs that are run: see runtimes.go.
+	Program        string   `toml:"program"`
+	Home           string   `toml:"home"`            // the program's own folder; empty: where it looks by itself
+	Env            []string `toml:"env"`             // names of further variables that it gets
+	CompactTimeout duration `toml:"compact_timeout"` // of a compaction of its own
+	AutoRebase     bool     `toml:"auto_rebase"`     // a program that refuses to compact is given a new session by itself
 }
 
 type compactionConfig struct {

@@ -94,6 +94,8 @@ func (p providerConfig) set() []string {
 		"context_window": p.ContextWindow != 0, "max_output": p.MaxOutput != 0,
 		"price_input": p.PriceInput != nil, "price_cached_input": p.PriceCachedInput != nil, "price_output": p.PriceOutput != nil,
 		"headers": p.Headers != nil, "system": p.System != "", "settings": p.Settings != nil, "attempts": p.Attempts != nil,
+		"program": p.Program != "", "home": p.Home != "", "env": p.Env != nil,
+		"compact_timeout": p.CompactTimeout != 0, "auto_rebase": p.AutoRebase,
 		"connect_timeout": p.ConnectTimeout != 0, "first_byte_timeout": p.FirstByteTimeout != 0, "idle_timeout": p.IdleTimeout != 0,
 	}
 	maps.DeleteFunc(has, func(_ string, set bool) bool { return !set })

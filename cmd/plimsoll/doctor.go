@@ -98,6 +98,7 @@ func examine(ctx context.Context, m *Main, h home) []finding {
 		var opened []finding
 		opened, served = checkOpen(ctx, m, h, cfg)
 		out = append(append(append(out, opened...), checkKeys(m, cfg)...), checkHooks(cfg)...)
+		out = append(out, m.checkRuntimes(ctx, cfg)...)
 	}
 	return append(out, checkPort(cfg, served))
 }

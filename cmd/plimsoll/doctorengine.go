@@ -134,6 +134,9 @@ func checkProvider(p api.Provider, cfg providerConfig) finding {
 		return failed("providers", about, "name a model in "+section)
 	}
 	m := p.Models[0]
+	if _, runtime := runtimeForms[p.Kind]; m.ContextWindow == nil && runtime {
+		return okay("providers", about+": the window is learned from its first report")
+	}
 	if m.ContextWindow == nil {
 		return warning("providers", about+": "+m.ID+" has a window that nobody knows, so its threads compact at the cap",
 			"set context_window in "+section)

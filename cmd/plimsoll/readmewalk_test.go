@@ -43,10 +43,15 @@ func (s *said) String() string {
 // ends. It is then closed as a terminal is: with SIGHUP, for all that run in it.
 func inTerminal(t *testing.T, block string) {
 	t.Helper()
+	inTerminalWith(t, block, append(os.Environ(), "GORACE=atexit_sleep_ms=0"))
+}
+
+func inTerminalWith(t *testing.T, block string, env []string) {
+	t.Helper()
 	var out said
 	cmd := exec.Command("bash", "-euo", "pipefail", "-c", block)
 	cmd.Dir = filepath.Join("..", "..")
-	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
+	cmd.Env = env
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	mustDo(t, cmd.Start())
