@@ -309,6 +309,8 @@ func (a *actor) execute(m message) reply {
 		return a.boundary(c, boundary{turn: c.turn, answer: m.reply})
 	case overflowed:
 		return a.boundary(c, boundary{turn: c.turn, answer: m.reply, overflow: &c})
+	case runAgain:
+		return a.again(c)
 	case askQuestion:
 		return a.ask(c, m.reply)
 	}
@@ -331,7 +333,9 @@ func (a *actor) execute(m message) reply {
 
 // boundary lets a session wait for its next context.
 func (a *actor) boundary(c command, w boundary) reply {
-	a.modelled()
+	if w.overflow == nil || !w.overflow.runtime {
+		a.modelled()
+	}
 	w.since = a.contextVersion()
 	if w.overflow != nil {
 		a.learned = learnedFrom(w.overflow.Overflow, a.state.Settings, a.window, a.svc.now())
@@ -366,7 +370,7 @@ func (a *actor) answerBoundary() {
 	}
 	w := a.waiting
 	a.waiting = nil
-	if w.overflow != nil && w.since == a.contextVersion() {
+	if w.overflow != nil && !a.madeRoom(w) {
 		w.answer <- reply{err: w.overflow.failure(a.state.lastOutcome())}
 		return
 	}
@@ -374,6 +378,16 @@ func (a *actor) answerBoundary() {
 	c := a.nextContext()
 	a.asked = a.bare() + a.state.bare
 	w.answer <- reply{value: c}
+}
+
+// madeRoom reports whether what follows an overflow is smaller. What a runtime keeps is
+// not the context: its word must do.
+func (a *actor) madeRoom(w *boundary) bool {
+	if w.overflow.runtime {
+		last := a.state.Compactions[len(a.state.Compactions)-1]
+		return last.Replaced() || last.Rebase != nil
+	}
+	return w.since != a.contextVersion()
 }
 
 // nextContext is what the next request holds after its base.
@@ -408,7 +422,7 @@ func (c endCompaction) ended(a *actor) {
 // those are heard until the very end.
 func internal(c command) bool {
 	switch c.(type) {
-	case adoptSession, report, answerCall, answerOwn, askForeign, hookedForeign, tellSession, askQuestion, endTurn, enterPhase, endCompaction, endRecovery, stepBoundary, overflowed, lighten, warnCompaction:
+	case adoptSession, report, answerCall, answerOwn, askForeign, hookedForeign, tellSession, askQuestion, endTurn, enterPhase, endCompaction, endRecovery, stepBoundary, overflowed, runAgain, lighten, warnCompaction:
 		return true
 	}
 	return false

@@ -198,6 +198,9 @@ func (s *state) goOn(env env, turn transcript.TurnID, reanchor string) []Payload
 		note := transcript.Notice{Source: sourceReanchor, Text: reanchor}
 		ps = append(ps, ItemCompleted{Item: wholeItem(env, turn, note), Reanchor: true})
 	}
+	if env.runtime {
+		return ps // it is told the turn again
+	}
 	return append(ps, ItemCompleted{Item: wholeItem(env, turn, compaction.GoOn(s.context))})
 }
 

@@ -79,15 +79,11 @@ func (a *actor) runTurn(ctx context.Context, in adapters.TurnInput, settings Set
 	var end adapters.End
 	var native bool
 	err := guard(func() error {
-		sess, err := a.openSession(ctx, settings)
-		if err != nil {
+		sess, e, err := a.drive(ctx, in, settings, h)
+		if sess == nil {
 			return err
 		}
-		if in.Notes, err = a.notes(ctx, in.Turn, sess, in.Notes); err != nil {
-			return err
-		}
-		end, err = sess.Run(ctx, in, h)
-		native = sess.Compaction().Native != nil
+		end, native = e, sess.Compaction().Native != nil
 		return errors.Join(err, checkUpdates(end.Updates))
 	})
 	failpoint.Hit("turn/returned")

@@ -133,9 +133,12 @@ func (s *state) nativeFor(provider string) string {
 
 // seed is what a fresh native session begins with: the context without the turn in
 // progress, whose input it is given.
-func (s *state) seed() []transcript.Entry {
+func (s *state) seed() []transcript.Entry { return s.beforeTurn(s.context) }
+
+// beforeTurn leaves out what was said in the turn in progress.
+func (s *state) beforeTurn(entries []transcript.Entry) []transcript.Entry {
 	var out []transcript.Entry
-	for _, e := range s.context {
+	for _, e := range entries {
 		if s.Active != "" && e.Item.Turn == s.Active && e.Item.Body.Kind() != transcript.KindCheckpoint {
 			continue
 		}

@@ -71,7 +71,7 @@ func (c tellSession) decide(s *state, env env) (decision, error) {
 
 // notes adds to what a turn is to restate what its session does not know yet.
 func (a *actor) notes(ctx context.Context, turn transcript.TurnID, sess *session, restated string) (string, error) {
-	if p, ok := a.svc.provider(sess.settings.Provider); !ok || !isRuntime(p) {
+	if !a.keeps(sess.settings) {
 		return "", nil // it is in the context
 	}
 	v, err := a.send(ctx, message{cmd: tellSession{turn, sess.NativeID()}})
@@ -87,6 +87,12 @@ func joined(a, b string) string {
 		return a + b
 	}
 	return strings.TrimSuffix(a, "\n") + "\n\n" + b
+}
+
+// keeps reports whether the provider of settings keeps its own history.
+func (a *actor) keeps(settings Settings) bool {
+	p, ok := a.svc.provider(settings.Provider)
+	return ok && isRuntime(p)
 }
 
 // isRuntime reports whether a provider keeps its own history.

@@ -17,11 +17,73 @@ const LearnedFor = 24 * time.Hour
 
 // Overflowed implements adapters.Host.
 func (h *host) Overflowed(ctx context.Context, o adapters.Overflow) (adapters.Context, error) {
-	v, err := h.a.send(ctx, message{cmd: overflowed{h.turn, o}})
+	v, err := h.a.send(ctx, message{cmd: overflowed{turn: h.turn, Overflow: o}})
 	if err != nil {
 		return adapters.Context{}, err
 	}
 	return v.(adapters.Context), nil
+}
+
+// drive runs a turn on the session that the thread has, and returns that session. A
+// turn of a runtime that did not fit is run once more after one compaction, as a request
+// of a model is, if nothing of it was done: the provider may not compact by itself, or
+// not in time.
+func (a *actor) drive(ctx context.Context, in adapters.TurnInput, settings Settings, h *host) (*session, adapters.End, error) {
+	sess, end, err := a.attempt(ctx, in, settings, h)
+	if !errors.Is(err, adapters.ErrOverflow) || ctx.Err() != nil || !a.keeps(settings) {
+		return sess, end, err
+	}
+	o := adapters.Overflow{Err: err}
+	if e, ok := errors.AsType[*adapters.Error](err); ok {
+		o.Requested, o.Limit = e.Requested, e.Limit
+	}
+	if _, err := a.send(ctx, message{cmd: overflowed{turn: in.Turn, Overflow: o, runtime: true}}); err != nil {
+		return sess, adapters.End{}, err
+	}
+	again, err := a.send(ctx, message{cmd: runAgain{in}})
+	if err != nil {
+		return sess, adapters.End{}, err
+	}
+	return a.attempt(ctx, again.(adapters.TurnInput), settings, h)
+}
+
+// attempt runs a turn once.
+func (a *actor) attempt(ctx context.Context, in adapters.TurnInput, settings Settings, h *host) (*session, adapters.End, error) {
+	sess, err := a.openSession(ctx, settings)
+	if err != nil {
+		return nil, adapters.End{}, err
+	}
+	if in.Notes, err = a.notes(ctx, in.Turn, sess, in.Notes); err != nil {
+		return nil, adapters.End{}, err
+	}
+	end, err := sess.Run(ctx, in, h)
+	return sess, end, err
+}
+
+// runAgain journals what the compaction gave to restate, and answers with the turn as
+// its session is told it once more: with all that the user has said in it.
+type runAgain struct{ in adapters.TurnInput }
+
+func (c runAgain) decide(s *state, env env) (decision, error) {
+	if s.Active != c.in.Turn || s.Stopping {
+		return decision{}, errOver(c.in.Turn)
+	}
+	in := c.in
+	in.Input, in.Notes = s.unreadInput(0), s.restates(in.Turn)
+	d := decision{answer: func(*state) any { return in }}
+	if s.Reanchor != "" {
+		in.Notes = s.Reanchor
+		note := transcript.Notice{Source: sourceReanchor, Text: s.Reanchor}
+		d.payloads = []Payload{ItemCompleted{Item: wholeItem(env, in.Turn, note), Reanchor: true}}
+	}
+	return d, nil
+}
+
+// again answers runAgain; what the user says from now on the session has not read.
+func (a *actor) again(c runAgain) reply {
+	v, err := a.run(c)
+	a.readTo = len(a.state.Transcript.Items)
+	return reply{v, err}
 }
 
 // overflowed is a session whose request did not fit. It waits like one at a step
@@ -30,6 +92,7 @@ func (h *host) Overflowed(ctx context.Context, o adapters.Overflow) (adapters.Co
 type overflowed struct {
 	turn transcript.TurnID
 	adapters.Overflow
+	runtime bool // the whole turn is run again: its provider does not take up a request
 }
 
 func (c overflowed) decide(s *state, env env) (decision, error) {
@@ -40,6 +103,10 @@ func (c overflowed) decide(s *state, env env) (decision, error) {
 	switch {
 	case s.inCompactTurn():
 		return decision{}, c.failure("it was a compaction that did not fit")
+	case c.runtime && !env.auto.native && !env.auto.rebases:
+		return decision{}, c.failure("the provider cannot compact")
+	case c.runtime && !s.unheard():
+		return decision{}, c.failure("the provider had begun to work on the turn")
 	case env.auto.policy.Off:
 		return decision{}, c.failure("automatic compaction is off")
 	case s.Overflows > 0:

@@ -54,7 +54,8 @@ func (a *actor) rebaser(run *compactionRun, done *endCompaction) func(context.Co
 	}
 }
 
-// composed is the context that a composed result would give.
+// composed is the context that a composed result would give. What was said in the turn
+// in progress is no part of it: that turn is told again.
 func (s *state) composed(r compaction.Record, c *compaction.Composed) ([]transcript.Entry, error) {
 	_, boundary, prune := r.Conclude(compaction.Verdict{Outcome: compaction.Completed, Route: compaction.RouteLocal, Writer: c.Writer, Composed: c},
 		compaction.End{Checkpoint: "checkpoint", Covered: len(s.Transcript.Items), Scale: 1})
@@ -65,7 +66,8 @@ func (s *state) composed(r compaction.Record, c *compaction.Composed) ([]transcr
 	if boundary != nil {
 		t.Boundaries = append(slices.Clip(t.Boundaries), *boundary)
 	}
-	return t.Context(t.Epoch())
+	entries, err := t.Context(t.Epoch())
+	return s.beforeTurn(entries), err
 }
 
 // rebase fills what a commit tells of the session that it brings.

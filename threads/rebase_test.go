@@ -28,7 +28,10 @@ type keeper struct {
 	refuses  bool  // it has no compaction of its own
 	lossy    bool  // its compaction loses what was said
 	broken   error // of Open with a seed
-	reports  int   // the size of its context, in tokens; 0: as it is, with a base of 5,000
+	fits     int   // the bytes of a history that a model still takes; 0: any
+	begins   bool  // it says something before it finds that a turn does not fit
+	runs     []adapters.TurnInput
+	reports  int // the size of its context, in tokens; 0: as it is, with a base of 5,000
 	opened   []adapters.OpenParams
 }
 
@@ -137,8 +140,20 @@ func (s *keeperSession) say(text string) {
 	s.k.sessions[s.id].texts = append(s.k.sessions[s.id].texts, text)
 }
 
-func (s *keeperSession) Run(_ context.Context, in adapters.TurnInput, h adapters.Host) (adapters.End, error) {
+func (s *keeperSession) Run(ctx context.Context, in adapters.TurnInput, h adapters.Host) (adapters.End, error) {
 	text := transcript.PartsText(in.Input)
+	s.k.mu.Lock()
+	s.k.runs = append(s.k.runs, in)
+	over := s.k.fits > 0 && len(strings.Join(s.k.sessions[s.id].texts, "")+text) > s.k.fits
+	s.k.mu.Unlock()
+	if over {
+		if s.k.begins {
+			if err := h.Emit(ctx, says(h, "I begin", 0).Updates...); err != nil {
+				return adapters.End{}, err
+			}
+		}
+		return adapters.End{}, &adapters.Error{Class: adapters.ClassOverflow, Message: "the prompt is too long"}
+	}
 	s.say(text)
 	answer := "answer to " + text
 	s.say(answer)

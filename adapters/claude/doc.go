@@ -20,7 +20,7 @@
 //     end comes, its own transcript is looked at before anything is claimed.
 //   - A request that does not fit ends the turn as an overflow. This package does not
 //     compact and try again by itself: whether that may be, how often, and what it counts
-//     for is the server's policy, which it would go around (off, breaker, hooks).
+//     for is the server's policy, which does it (threads, overflow.go).
 //   - A working folder that is not there is an error, never another folder.
 //   - Claude Code's automatic compaction is switched off, since the server has a policy.
 //     Should it compact all the same, the user's hooks are asked, and it is reported as
