@@ -99,10 +99,6 @@ func (a *answer) thought(text string) {
 	if text == "" {
 		return
 	}
-	if c, is := a.last().(adapters.ReasoningText); is {
-		a.out[len(a.out)-1] = adapters.ReasoningText{Text: c.Text + text}
-		return
-	}
 	a.out = append(a.out, adapters.ReasoningText{Text: text})
 }
 
@@ -111,18 +107,7 @@ func (a *answer) said(text string) {
 		return
 	}
 	a.visible = a.visible || strings.TrimSpace(text) != ""
-	if c, is := a.last().(adapters.MessageText); is {
-		a.out[len(a.out)-1] = adapters.MessageText{Text: c.Text + text}
-		return
-	}
 	a.out = append(a.out, adapters.MessageText{Text: text})
-}
-
-func (a *answer) last() adapters.Chunk {
-	if len(a.out) == 0 {
-		return nil
-	}
-	return a.out[len(a.out)-1]
 }
 
 func (a *answer) bound(text string) error {
@@ -132,11 +117,44 @@ func (a *answer) bound(text string) error {
 	return nil
 }
 
-// take returns what can be given out now.
+// take returns what can be given out now. Pieces that follow each other are one: an
+// event may have thousands, and joining each at once would be quadratic.
 func (a *answer) take() []adapters.Chunk {
-	out := a.out
+	var out []adapters.Chunk
+	var text strings.Builder
+	for i, c := range a.out {
+		piece, thought, is := textOf(c)
+		if !is {
+			out = append(out, c)
+			continue
+		}
+		text.WriteString(piece)
+		if i+1 < len(a.out) {
+			if _, next, is := textOf(a.out[i+1]); is && next == thought {
+				continue
+			}
+		}
+		if thought {
+			out = append(out, adapters.ReasoningText{Text: text.String()})
+		} else {
+			out = append(out, adapters.MessageText{Text: text.String()})
+		}
+		text.Reset()
+	}
 	a.out = nil
 	return out
+}
+
+// textOf returns the text of a piece of a message or of thoughts.
+func textOf(c adapters.Chunk) (text string, thought, is bool) {
+	switch c := c.(type) {
+	case adapters.ReasoningText:
+		return c.Text, true, true
+	case adapters.MessageText:
+		return c.Text, false, true
+	default:
+		return "", false, false
+	}
 }
 
 // end returns the last chunks of an answer that is complete: what was held back,

@@ -59,8 +59,9 @@ type wireDelta struct {
 // A decoder turns the events of one stream of chat completions into an answer.
 type decoder struct {
 	*answer
-	carry   []byte // half of a character of the text
-	carried []byte // and of the thoughts
+	redact  func(text []byte) []byte // before a text is cut: what is left of a key is not known any more
+	carry   []byte                   // half of a character of the text
+	carried []byte                   // and of the thoughts
 }
 
 // done is what ends a stream.
@@ -79,15 +80,15 @@ func (d *decoder) event(name string, data []byte) error {
 	var c wireChunk
 	if err := lenient(data, &c); err != nil {
 		if name == "error" {
-			return failure(0, data)
+			return failure(0, d.redact(data))
 		}
-		return notJSON(data)
+		return notJSON(d.redact(data))
 	}
-	if err := c.failed(name, data); err != nil {
+	if said := c.failed(name, data); said != nil {
 		if d.finish != "" && d.finish != finishFailed && (d.visible || len(d.calls.order) > 0) {
 			return nil // the answer was complete before
 		}
-		return err
+		return failure(0, d.redact(said))
 	}
 	return d.chunk(c)
 }
@@ -110,20 +111,20 @@ func lenient(data []byte, v any) error {
 	return err
 }
 
-// failed returns the error that an event reports, in any of the shapes in use: an
+// failed returns what an event says of the error that it reports, in any of the shapes in use: an
 // error event, an error that is an object or a text, at the top or in the choice,
 // or bare code, status and message.
-func (c wireChunk) failed(name string, data []byte) error {
+func (c wireChunk) failed(name string, data []byte) []byte {
 	if name == "error" || present(c.Error) || present(c.Groq.Error) || c.Object == "error" {
-		return failure(0, data)
+		return data
 	}
 	for _, ch := range c.Choices {
 		if present(ch.Error) {
-			return failure(0, ch.Error)
+			return ch.Error
 		}
 	}
 	if len(c.Choices) == 0 && !present(c.Usage) && (present(c.Code) || present(c.Status)) && (present(c.Message) || present(c.Code) && present(c.Status)) {
-		return failure(0, data)
+		return data
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func (m *Model) ask(ctx context.Context, r httpx.Request, into any) error {
 	}
 	if err := json.Unmarshal(res.Body, into); err != nil {
 		if _, is := errors.AsType[*json.UnmarshalTypeError](err); !is {
-			return &adapters.Error{Class: adapters.ClassServer, Message: "the server answered with what is no JSON: " + m.http.Redact(r, excerpt(res.Body))}
+			return &adapters.Error{Class: adapters.ClassServer, Message: "the server answered with what is no JSON: " + excerpt([]byte(m.http.Redact(r, string(res.Body))))}
 		}
 	}
 	return nil

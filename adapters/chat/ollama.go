@@ -130,10 +130,10 @@ func (d *decoder) line(data []byte) error {
 	}
 	var l ollamaLine
 	if err := lenient(data, &l); err != nil {
-		return notJSON(data)
+		return notJSON(d.redact(data))
 	}
 	if present(l.Error) {
-		return failure(0, data)
+		return failure(0, d.redact(data))
 	}
 	if raw := l.Message.Thinking; len(raw) > 2 && raw[0] == '"' {
 		if err := d.think(unquote(raw, &d.carried)); err != nil {

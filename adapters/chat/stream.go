@@ -212,6 +212,7 @@ func (r *run) try(ctx context.Context, pl plan) error {
 // listen reads the answer to a request and gives it out.
 func (r *run) listen(ctx context.Context, pl plan, req httpx.Request, stream io.ReadCloser) error {
 	d := r.newDecoder(pl)
+	d.redact = func(text []byte) []byte { return []byte(r.http.Redact(req, string(text))) }
 	err := r.read(d, stream)
 	r.spoken = r.spoken || d.size > 0 || len(d.calls.order) > 0
 	if err == nil {
@@ -269,7 +270,7 @@ func (r *run) end(pl plan, d *decoder, err error) error {
 }
 
 func (m *Model) newDecoder(pl plan) *decoder {
-	return &decoder{answer: newAnswer(pl.p, sent{
+	return &decoder{redact: func(text []byte) []byte { return text }, answer: newAnswer(pl.p, sent{
 		model: pl.model, window: pl.window, maxOutput: pl.max, estimate: pl.estimate, seed: pl.seed, names: pl.names,
 	}, m.lim)}
 }
