@@ -106,7 +106,7 @@ func (c *collector) add(n *node, isNew bool) {
 		}
 		return
 	}
-	if isNew && !n.refused && (n.act.verb == verbRead || n.act.verb == verbEdit) {
+	if isNew && !n.vain && (n.act.verb == verbRead || n.act.verb == verbEdit) {
 		c.touch(n.act)
 	}
 }

@@ -107,7 +107,7 @@ func (g Gate) Measured(p Policy, l Load, key string) Gate {
 	open := false
 	switch g.Shut {
 	case ShutFailed:
-		open = smaller
+		open = smaller || g.At < p.Fire(l) && l.Used >= p.Fire(l) // what failed below the line says nothing of the line
 	case ShutNoGain:
 		open = smaller || grown
 	case ShutOverhead:

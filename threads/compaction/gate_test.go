@@ -2,6 +2,7 @@ package compaction
 
 import (
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -219,4 +220,19 @@ func TestNothingIsDueUntilTheProviderHasCountedAgain(t *testing.T) {
 	if g := (Gate{}).Counted(p, load(90_000)); g != (Gate{}) {
 		t.Errorf("a count shuts a gate that awaits none: %+v", g)
 	}
+}
+
+// I10: after a failure the gate is armed again once used < base + (0.70/0.85)(T − base),
+// which a failure at half of the window is already. So the line still fires.
+func TestAFailureBelowTheLineDoesNotSilenceTheLine(t *testing.T) {
+	p := Policy{Idle: time.Minute}
+	at := Load{Used: 52_000, Window: 100_000} // an idle compaction, or one of a task's budget
+	g := Gate{Key: "k"}.Ended(Failed, "failed", "k", at)
+	for used := 52_000; used < 100_000; used += 1_000 {
+		l := Load{Used: used, Window: 100_000}
+		if g = g.Measured(p, l, "k"); p.Judge(l, g) == MoveCompact {
+			return
+		}
+	}
+	t.Errorf("the context grew to the whole window and nothing was due: %+v", g)
 }

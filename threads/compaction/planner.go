@@ -2,6 +2,7 @@ package compaction
 
 import (
 	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
@@ -48,6 +49,7 @@ type node struct {
 	rank       int     // results after this one
 	failed     bool    // a result that reports an error
 	refused    bool    // a call that the user refused, or its result
+	vain       bool    // a call that did nothing: it was refused, or failed
 	source     verb    // of a result: what its call did
 	superseded bool    // a read of a file that was read or changed again
 	pruned     bool    // shortened by the prune pass
@@ -136,12 +138,14 @@ func newNode(e *transcript.Entry) node {
 		n.fixed = utf8.RuneCountInString(b.Command) + 1
 		n.body = b.Output
 		n.failed = b.ExitCode != nil && *b.ExitCode != 0 || b.Status == "failed"
+		n.vain = n.failed
 		a := readCommand(b)
 		n.act = &a
 	case transcript.FileChange:
 		n.fixed = len("update \n\n")
 		a := readChange(b)
 		n.act = &a
+		n.vain = b.Status == "failed" || b.Status == "declined"
 		if n.form != transcript.FormWhole && len(b.Changes) == 1 {
 			n.body = b.Changes[0].Diff
 		}
@@ -207,6 +211,7 @@ func (p *planner) answer(u int32, i int) {
 		n.source = call.act.verb
 	}
 	call.refused = call.refused || n.refused
+	call.vain = call.vain || n.refused || n.failed && !strings.Contains(n.body, "may have run")
 	un.members = append(un.members, int32(i))
 	un.last = int32(i)
 }

@@ -62,11 +62,11 @@ func (p *planner) prunings(goal, enough int) (list []pruning, saved int) {
 // prunable lists results that may be pruned, superseded ones first, each group
 // from old to new, and marks the superseded ones.
 func (p *planner) prunable() []int {
-	reads := map[transcript.CallID]string{}
+	reads := map[transcript.CallID][]string{}
 	later := map[string]int{} // the last item that read or changed a file
 	for i := range p.nodes {
 		n := &p.nodes[i]
-		if n.act == nil || n.act.verb != verbRead && n.act.verb != verbEdit {
+		if n.act == nil || n.vain || n.act.verb != verbRead && n.act.verb != verbEdit {
 			continue
 		}
 		for _, path := range n.act.paths {
@@ -74,7 +74,7 @@ func (p *planner) prunable() []int {
 				later[path] = i
 			}
 			if c, ok := n.item.Body.(transcript.ToolCall); ok && n.act.verb == verbRead {
-				reads[c.CallID] = path
+				reads[c.CallID] = append(reads[c.CallID], path)
 			}
 		}
 	}
@@ -85,7 +85,8 @@ func (p *planner) prunable() []int {
 			continue
 		}
 		r, _ := n.item.Body.(transcript.ToolResult)
-		if path, ok := reads[r.CallID]; ok && later[path] > i {
+		stale := func(path string) bool { return later[path] > i }
+		if paths := reads[r.CallID]; len(paths) > 0 && !slices.ContainsFunc(paths, func(path string) bool { return !stale(path) }) {
 			n.superseded = true
 			first = append(first, i)
 		} else {

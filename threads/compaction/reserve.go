@@ -127,7 +127,7 @@ func (p *planner) chooseVerbatim() {
 		if n.kind != transcript.KindUserMessage || n.must || saysNothing(n.text) {
 			continue
 		}
-		n.quoted = n.form == transcript.FormWhole && n.tokens <= left
+		n.quoted = !n.piece().gap && n.tokens <= left // also if only an image beside it was left out
 		p.verbatim[n.item.ID] = n.quoted
 		if !n.quoted {
 			continue
