@@ -63,6 +63,7 @@ type running struct {
 	compaction transcript.CompactionID
 	recovers   bool // the compaction is not made, but asked for
 	cancel     context.CancelCauseFunc
+	over       bool // it has ended, or is not waited for any more
 	stopping   bool // somebody wants it to end, and not only the server's closing
 }
 
@@ -261,6 +262,9 @@ func (a *actor) receive(m message) {
 		a.lastEnd, r = &m, deferred
 		return
 	}
+	if end, ok := m.cmd.(endCompaction); ok && end.run != nil {
+		end.run.over = true
+	}
 	if end, ok := m.cmd.(endCompaction); ok && a.compact != end.run {
 		r = reply{} // of a run that was abandoned: the thread has gone on without it
 		return
@@ -309,6 +313,8 @@ func (a *actor) execute(m message) reply {
 		return a.boundary(c, boundary{turn: c.turn, answer: m.reply})
 	case overflowed:
 		return a.boundary(c, boundary{turn: c.turn, answer: m.reply, overflow: &c})
+	case lighten:
+		a.asked = 0 // it is not sent, or was refused
 	case runAgain:
 		return a.again(c)
 	case askQuestion:
@@ -338,7 +344,8 @@ func (a *actor) boundary(c command, w boundary) reply {
 	}
 	w.since = a.contextVersion()
 	if w.overflow != nil {
-		a.learned = learnedFrom(w.overflow.Overflow, a.state.Settings, a.window, a.svc.now())
+		a.asked = 0 // it was refused
+		a.learned = learnedFrom(w.overflow.Overflow, a.settingsInUse(), a.window, a.svc.now())
 	}
 	a.waiting = &w
 	if _, err := a.run(c); err != nil {

@@ -48,6 +48,14 @@ func (a *actor) env() env {
 	}
 }
 
+// settingsInUse returns the settings of what runs: a turn ends as it began.
+func (a *actor) settingsInUse() Settings {
+	if a.turn != nil && a.session != nil {
+		return a.session.settings
+	}
+	return a.state.Settings
+}
+
 // automatic is what decisions know of compactions that nobody asks for, of a thread
 // that has these settings.
 func (a *actor) automatic(settings Settings) automatic {
@@ -55,8 +63,8 @@ func (a *actor) automatic(settings Settings) automatic {
 		policy: a.svc.cfg.Policy, limits: a.limits, model: settings.model(), route: a.svc.cfg.CompactionRoute,
 		bare: a.bare(), native: a.native,
 	}
-	if a.turn != nil && a.session != nil { // the turn ends as it began
-		settings = a.session.settings
+	if a.turn != nil && a.session != nil {
+		settings = a.settingsInUse()
 		au.model = settings.model()
 	} else if au.model != a.state.Settings.model() {
 		au.limits = a.svc.limits(settings.Provider, settings.Model)

@@ -17,7 +17,7 @@ func (a *actor) compactNow(id transcript.CompactionID) {
 	ctx, cancel := context.WithCancelCause(a.ctx)
 	run := &running{compaction: id, cancel: cancel}
 	a.compact = run
-	settings := a.state.Settings
+	settings := a.settingsInUse()
 	a.work.Go(func() { a.runCompaction(ctx, run, settings) })
 }
 

@@ -218,7 +218,7 @@ func (a *actor) stopCompaction(cause error) {
 	}
 	r.cancel(cause)
 	a.after(a.svc.cfg.StopAfter, func(a *actor) {
-		if a.compact == r { // its record may have ended long ago: then it only lets the thread go on
+		if !r.over { // its record may have ended long ago: then it only lets the thread go on
 			a.abandonCompaction(r, cause)
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/plimsoll-dev/plimsoll/adapters"
 	"github.com/plimsoll-dev/plimsoll/events"
 	"github.com/plimsoll-dev/plimsoll/threads/fault"
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
@@ -127,6 +128,7 @@ func inherited(st *state, window int) Payload {
 		u.TurnID = st.Transcript.Turns[n-1].ID
 	}
 	u.Window = window
+	u.Last, u.Estimate, u.Model, u.Gate, u.Learned = adapters.Usage{}, 0, "", nil, nil // the history said so already, at its place
 	return u
 }
 

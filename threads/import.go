@@ -223,7 +223,7 @@ func (s *Service) exported(file *importer.Session, settings Settings, p ImportPa
 		return c, err
 	}
 	for i, e := range file.Events {
-		payload := withoutKey(payloads[i])
+		payload := untaught(withoutKey(payloads[i]))
 		if _, is := payload.(SessionUpdated); is {
 			continue // it is driven by the thread that was exported
 		}
@@ -311,8 +311,8 @@ func (s *Service) putToRest(c *createThread) error {
 	return err
 }
 
-// withoutKey drops the idempotency key that rides in a payload: it belongs to the
-// thread that was exported.
+// withoutKey drops what belongs to the thread that was exported: the idempotency key
+// that rides in a payload, and its native session.
 func withoutKey(p Payload) Payload {
 	switch p := p.(type) {
 	case ThreadStarted:
@@ -335,6 +335,24 @@ func withoutKey(p Payload) Payload {
 		return p
 	case PinsChanged:
 		p.Accepted = nil
+		return p
+	default:
+		return p
+	}
+}
+
+// untaught drops a window that was learned: it is of a provider of another home,
+// whatever that has in common with one of ours, and counts for every thread.
+func untaught(p Payload) Payload {
+	switch p := p.(type) {
+	case CompactionUpdated:
+		p.Learned = nil
+		return p
+	case UsageUpdated:
+		p.Learned = nil
+		return p
+	case ErrorRaised:
+		p.Learned = nil
 		return p
 	default:
 		return p

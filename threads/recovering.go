@@ -201,10 +201,18 @@ func (c endRecovery) decide(s *state, env env) (decision, error) {
 }
 
 // abandonCompaction lets go of a run that does not stop. A native one may still take
-// effect: the provider is asked, or the next server asks it.
+// effect: the provider is asked, or the next server asks it. The session is closed only
+// if that is what does not stop: otherwise a turn may be using it.
 func (a *actor) abandonCompaction(r *running, cause error) {
+	r.over, a.abandoned = true, true
+	a.svc.log.Warn("a compaction does not stop and is not waited for", "thread", a.id, "compaction", r.compaction)
+	if a.compact != r {
+		return // another one has taken its place
+	}
 	rec := a.state.running()
-	a.abandon()
+	if own := a.state.compaction(r.compaction); own != nil && own.Route != nil && *own.Route == compaction.RouteNative {
+		a.abandon()
+	}
 	switch {
 	case rec == nil || rec.CompactionID != r.compaction || !a.state.askable(rec) || !a.keepsHistory():
 		a.receive(message{cmd: endCompaction{id: r.compaction, run: r, verdict: abandonedBy(rec, cause)}})

@@ -341,14 +341,16 @@ func (s *state) putEntry(i int) {
 		}
 		at--
 	}
+	var was transcript.Body
 	if at < len(s.context) && s.context[at].Item.ID == it.ID {
-		s.weigh(s.context[at].Item.Body, -1)
+		was = s.context[at].Item.Body
+		s.weigh(was, -1)
 		s.context = slices.Delete(s.context, at, at+1)
 	}
 	if transcript.InContext(it) {
 		s.context = slices.Insert(s.context, at, transcript.Entry{Item: it, Form: transcript.FormWhole})
 		s.weigh(it.Body, 1)
-		s.Meter.Add(it.Body)
+		s.Meter.Complete(was, it.Body)
 	}
 }
 

@@ -21,7 +21,7 @@ func TestNoErrorHoldsMostOfAKey(t *testing.T) {
 	} {
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
-			fmt.Fprint(w, c.body)
+			_, _ = fmt.Fprint(w, c.body)
 		}))
 		m, err := New(Options{Name: "x", BaseURL: srv.URL + "/v1", APIKey: func() string { return key }, Timeouts: Timeouts{Attempts: 1, Backoff: time.Millisecond}})
 		if err != nil {

@@ -69,6 +69,19 @@ func (m *Meter) Add(b transcript.Body) {
 	m.Since += transcript.Estimate(b)
 }
 
+// Complete counts an item in its final form of which was counted before; nil if it was
+// in no context.
+func (m *Meter) Complete(was, b transcript.Body) {
+	if was == nil {
+		m.Add(b)
+		return
+	}
+	if byAgent(b) && m.Answering {
+		return
+	}
+	m.Since = max(m.Since+transcript.Estimate(b)-transcript.Estimate(was), 0)
+}
+
 // byAgent reports whether a body is what a model answers with.
 func byAgent(b transcript.Body) bool {
 	switch b.Kind() {
