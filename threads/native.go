@@ -63,7 +63,7 @@ func (p SessionUpdated) check() error {
 
 // enterSession folds a new native session.
 func (s *state) enterSession(provider, id string) {
-	s.Native = NativeSession{Provider: provider, ID: id}
+	s.Native, s.Left = NativeSession{Provider: provider, ID: id}, nil
 }
 
 // staleSession folds that the context is not what the native session holds.
@@ -81,32 +81,53 @@ func (s *state) foldSession(p Payload) {
 	case ThreadReverted:
 		s.staleSession()
 	case CompactionUndone:
-		s.replaceSession(p.Session, true)
+		s.restoreSession(p.Session)
 	case CompactionUpdated:
 		s.compactSession(p)
 	case TurnCompleted:
 		if p.Turn.Kind == transcript.TurnUser && s.Native.ID != "" {
-			s.Native.Used = true
+			s.Native.Used, s.Left = true, nil
 		}
 	default: // of no matter for it
 	}
 }
 
-// replaceSession folds a change of the context that may bring its own session.
-func (s *state) replaceSession(with *NativeSession, changed bool) {
-	switch {
-	case with != nil:
-		s.Native = *with
-	case changed:
+// restoreSession folds an undo, which brings its session if the provider is a runtime:
+// the one before, or a fresh one.
+func (s *state) restoreSession(with *NativeSession) {
+	if with == nil {
 		s.staleSession()
+		return
 	}
+	if n := len(s.Left); n > 0 && s.Left[n-1].ID == with.ID {
+		s.Left = s.Left[: n-1 : n-1]
+	} else {
+		s.Left = nil
+	}
+	s.Native = *with
+}
+
+// leaveSession folds a rebase: the session before is kept in mind as long as nothing is
+// said in the one that follows it, because until then an undo can go back to it.
+func (s *state) leaveSession(r compaction.Record, to NativeSession) {
+	from := s.Native
+	if from.Used {
+		s.Left = nil
+	}
+	from.Stale = from.Stale || slices.ContainsFunc(r.Skipped, func(k compaction.Skip) bool { return k.Code == codeNativeInvalid })
+	s.Left, s.Native = append(slices.Clip(s.Left), from), to
 }
 
 // compactSession folds a compaction: a local one makes the session's history another
 // one than the context, a native one is a part of it.
 func (s *state) compactSession(p CompactionUpdated) {
-	s.replaceSession(p.Session, p.Boundary != nil || p.Prune != nil)
 	r := p.Record
+	switch {
+	case p.Session != nil:
+		s.leaveSession(r, *p.Session)
+	case p.Boundary != nil || p.Prune != nil:
+		s.staleSession()
+	}
 	if r.Outcome == nil || r.Route == nil || *r.Route != compaction.RouteNative || s.Native.ID == "" {
 		return
 	}

@@ -95,9 +95,9 @@ func (a *actor) discard(sess *session) {
 
 // A restoring is the session that an undo prepares.
 type restoring struct {
-	sess    *session
-	resumed bool // the one from before the compaction goes on
-	seq     int64
+	sess   *session
+	native NativeSession // what the journal is to say of it
+	seq    int64
 }
 
 // restore prepares what an undo needs: for a runtime a session whose history is what
@@ -108,7 +108,7 @@ func (s *Service) restore(ctx context.Context, id transcript.ThreadID, c transcr
 		nativeLook
 		a        *actor
 		settings Settings
-		from     string
+		from     *NativeSession
 		entries  []transcript.Entry
 		seq      int64
 		wanted   bool
@@ -130,13 +130,13 @@ func (s *Service) restore(ctx context.Context, id transcript.ThreadID, c transcr
 		return nil, nil, fault.New(fault.Unavailable, "provider %q is not configured any more", l.settings.Provider)
 	}
 	params := l.a.params(l.settings, l.tools)
-	if l.from != "" {
+	if l.from != nil {
 		if err := l.a.parted(ctx, l.parting); err != nil {
 			return nil, nil, err
 		}
-		params.NativeID = l.from
+		params.NativeID = l.from.ID
 		if opened, err := p.Adapter.Open(ctx, params); err == nil {
-			return &restoring{newSession(opened, l.settings), true, l.seq}, l.a, nil
+			return &restoring{newSession(opened, l.settings), *l.from, l.seq}, l.a, nil
 		} // what was before can be told again
 		params.NativeID = ""
 	}
@@ -145,15 +145,20 @@ func (s *Service) restore(ctx context.Context, id transcript.ThreadID, c transcr
 	if err != nil {
 		return nil, nil, fault.Wrap(fault.Unavailable, err, "the undo needs a session with %s that has the context of before: %s", l.settings.Provider, messageOf(err))
 	}
-	return &restoring{newSession(opened, l.settings), false, l.seq}, l.a, nil
+	return &restoring{newSession(opened, l.settings), NativeSession{Provider: l.settings.Provider, ID: opened.NativeID()}, l.seq}, l.a, nil
 }
 
 // before returns the native session that a compaction took the thread away from, if
-// nothing was said since: then it can go on as if the compaction had never been.
-func (s *state) before(id transcript.CompactionID) string {
-	r := s.compaction(id)
-	if r == nil || r.Rebase == nil || r.Rebase.From == nil || s.Native.ID != r.Rebase.To || s.Native.Used {
-		return ""
+// nothing was said since and it still has its history: then it can go on as if the
+// compaction had never been.
+func (s *state) before(id transcript.CompactionID) *NativeSession {
+	r, n := s.compaction(id), len(s.Left)
+	if r == nil || r.Rebase == nil || r.Rebase.From == nil || n == 0 || s.nativeFor(s.Settings.Provider) != r.Rebase.To || s.Native.Used {
+		return nil
 	}
-	return *r.Rebase.From
+	from := s.Left[n-1]
+	if from.ID != *r.Rebase.From || from.Provider != s.Settings.Provider || from.Stale {
+		return nil
+	}
+	return &from
 }

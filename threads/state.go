@@ -54,7 +54,8 @@ type state struct {
 	Learned         []LearnedWindow                            // newest last; one per model
 	Pins            []Pin
 	Accepted        map[string]Accepted
-	Native          NativeSession // of a runtime
+	Native          NativeSession   // of a runtime
+	Left            []NativeSession // that rebases left and an undo can go back to, oldest first
 	Deleted         bool
 
 	journal  string // the id of the thread's journal, the first half of its cursors
@@ -67,7 +68,7 @@ func (s *state) cursor() events.Cursor { return events.Cursor{Journal: s.journal
 
 // snapshotVersion changes whenever a snapshot of before cannot be used any more;
 // the state is then folded from the first event.
-const snapshotVersion = 9
+const snapshotVersion = 10
 
 // An idempotency key is remembered for acceptedFor, unless a thread is given more
 // than maxAccepted of them in that time.

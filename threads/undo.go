@@ -67,6 +67,7 @@ func (s *Service) UndoCompaction(ctx context.Context, p UndoParams) (UndoAck, er
 		return UndoAck{}, err
 	}
 	if prepared != nil {
+		ctx = context.WithoutCancel(ctx) // whether the session was taken must be known
 		defer a.discard(prepared.sess)
 	}
 	return ask[UndoAck](ctx, s, p.Thread, inUse{undoCompaction{p.Compaction, p.IdempotencyKey, hash, prepared}, p.IdempotencyKey, hash})
@@ -100,7 +101,7 @@ func (c undoCompaction) decide(s *state, env env) (decision, error) {
 		if c.prepared == nil || c.prepared.seq != s.Seq {
 			return decision{}, fault.New(fault.Conflict, "the thread moved while the undo was prepared; look at it, and ask again")
 		}
-		undone.Session = &NativeSession{Provider: s.Settings.Provider, ID: c.prepared.sess.NativeID(), Used: c.prepared.resumed}
+		undone.Session = &c.prepared.native
 		d.effects = []effect{useSession{c.prepared.sess}}
 	}
 	u := s.measured(env, after)
@@ -160,10 +161,10 @@ func (s *state) undoing(id transcript.CompactionID, undone *CompactionUndone, ru
 	return after.context, nil
 }
 
-// nativeCompaction is the newest compaction that the provider made of the native session
-// as it is; empty if there is none.
+// nativeCompaction is the newest compaction that the thread's provider made of the native
+// session as it is; empty if there is none.
 func (s *state) nativeCompaction() transcript.CompactionID {
-	if n := len(s.Native.Compactions); n > 0 && !s.Native.Stale {
+	if n := len(s.Native.Compactions); n > 0 && s.nativeFor(s.Settings.Provider) != "" {
 		return s.Native.Compactions[n-1]
 	}
 	return ""
@@ -289,7 +290,7 @@ func (s *state) refusedUndo(rec compaction.Record, runtime bool) error {
 	case !opened && !runtime && rec.Route != nil && *rec.Route == compaction.RouteNative:
 		r.Code = UndoNative
 		return refuseUndo(r, "compaction %s was the provider's own, which keeps what it made of the history to itself; fork the thread from before it instead", rec.CompactionID)
-	case opened && n < s.stands(), slices.Contains(s.Native.Compactions, rec.CompactionID) && !s.Native.Stale, opened && s.nativeCompaction() != "":
+	case opened && n < s.stands(), s.nativeCompaction() != "" && (opened || slices.Contains(s.Native.Compactions, rec.CompactionID)):
 		r.Code = UndoNotNewest
 		return refuseUndo(r, "a newer compaction stands on %s; %s", rec.CompactionID, hint)
 	}
