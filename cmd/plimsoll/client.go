@@ -84,7 +84,7 @@ func dialSocket(h home) (*client, bool) {
 // inProcess opens the home and serves its API to this process only.
 func (m *Main) inProcess(ctx context.Context, h home, open opener) (*client, error) {
 	fresh := h.isNew()
-	srv, err := open(h, lock{}, slog.New(slog.NewTextHandler(m.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	srv, err := open(h, lock{}, slog.New(newQuiet(slog.NewTextHandler(m.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))))
 	if err != nil {
 		return nil, err
 	}

@@ -50,7 +50,7 @@ func (c *serveCmd) Run(ctx context.Context, m *Main) (err error) {
 }
 
 // logger logs to stderr, as JSON unless somebody watches, and on request to the
-// home as well.
+// home as well. A line that repeats too often is held back.
 func (c logFlags) logger(m *Main, h home) (*slog.Logger, func() error, error) {
 	opts := &slog.HandlerOptions{Level: slog.LevelInfo}
 	if c.Debug {
@@ -61,13 +61,13 @@ func (c logFlags) logger(m *Main, h home) (*slog.Logger, func() error, error) {
 		handler = slog.NewTextHandler(m.Stderr, opts)
 	}
 	if !c.Log {
-		return slog.New(handler), func() error { return nil }, nil
+		return slog.New(newQuiet(handler)), func() error { return nil }, nil
 	}
 	f, err := os.OpenFile(h.path(logFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open log: %w", err)
 	}
-	return slog.New(slog.NewMultiHandler(handler, slog.NewJSONHandler(f, opts))), f.Close, nil
+	return slog.New(newQuiet(slog.NewMultiHandler(handler, slog.NewJSONHandler(f, opts)))), f.Close, nil
 }
 
 // A server serves a home on its socket, and on whatever else it listens on.
