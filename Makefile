@@ -19,7 +19,7 @@ build: ## build bin/plimsoll
 	$(GO) build -o bin/plimsoll ./cmd/plimsoll
 
 check: lint tidy ## what must hold before a commit: format, vet, lint, go.mod, tests with -race
-	$(GO) test -race ./...
+	$(GO) test -race -timeout 25m ./...
 
 test: clis check fuzz ## everything: the real programs, check, each fuzz target for FUZZTIME, the demo once
 	$(MAKE) demo ONCE=1
