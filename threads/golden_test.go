@@ -72,6 +72,7 @@ func goldenPayloads() []threads.Payload {
 			CompactionID: "compaction-1", Accepted: accepted, Gate: &compaction.Gate{Failures: 1, Shut: compaction.ShutNoGain, At: 7, Key: "k"},
 			Session:  &threads.NativeSession{Provider: "codex", ID: "session-1", Used: true},
 			Boundary: &transcript.Boundary{Epoch: 2, CompactionID: "compaction-1", Covered: 12, Kept: []transcript.Kept{{ItemID: "i", Form: transcript.FormWhole}}, Undoes: "compaction-1"},
+			Prunes:   []transcript.Prune{{Epoch: 2, CompactionID: "compaction-0", Kept: []transcript.Kept{{ItemID: "i", Form: transcript.FormClipped, Text: "…"}}}},
 		},
 		threads.PinsChanged{Pins: []threads.Pin{{ID: "pin-1", Text: "text", Hash: "hash", Tokens: 1, AddedAt: at.UnixMilli()}}, Accepted: accepted},
 		threads.SessionUpdated{Provider: "codex", NativeID: "session-2", Previous: "session-1", Reason: threads.SessionReplaced},

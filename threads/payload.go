@@ -207,10 +207,12 @@ type CompactionUpdated struct {
 }
 
 // CompactionUndone takes a completed compaction back. Of a compaction that opened an
-// epoch it carries the boundary that restores what was before; of a prune, none.
+// epoch it carries the boundary that restores what was before, and the prunes that are
+// in effect there; of a prune, none.
 type CompactionUndone struct {
 	CompactionID transcript.CompactionID `json:"compactionId"`
 	Boundary     *transcript.Boundary    `json:"boundary,omitempty"`
+	Prunes       []transcript.Prune      `json:"prunes,omitempty"`
 	Session      *NativeSession          `json:"session,omitempty"` // that has the restored context
 	Gate         *compaction.Gate        `json:"gate,omitempty"`
 	Accepted     *Accepted               `json:"accepted,omitempty"`

@@ -152,7 +152,7 @@ func (s *state) undoing(id transcript.CompactionID, undone *CompactionUndone, ru
 		if err != nil {
 			return nil, err
 		}
-		undone.Boundary = &b
+		undone.Boundary, undone.Prunes = &b, s.carried(n, b.Epoch)
 	} else if !s.prunedNow(id) {
 		return nil, s.refusedUndo(*rec, runtime)
 	}
@@ -207,7 +207,7 @@ func (s *state) prunedNow(id transcript.CompactionID) bool {
 
 // undoBoundary returns the boundary that takes the one of an epoch back: what the
 // epoch before held, in its forms, and all that came since, but for the notes about
-// compactions that are undone.
+// compactions that are undone. What only a prune made shorter is whole in it: see carried.
 func (s *state) undoBoundary(epoch int) (transcript.Boundary, error) {
 	t := &s.Transcript
 	taken := t.Boundaries[epoch-1]
@@ -234,10 +234,36 @@ func (s *state) undoBoundary(epoch int) (transcript.Boundary, error) {
 	return b, nil
 }
 
+// carried returns the prunes that an undo of the compaction which opened an epoch takes
+// along to its own: those of the epoch before, and what the current ones say of items
+// that came since. They stay prunes, so that each of them can be undone there too.
+func (s *state) carried(epoch, to int) (out []transcript.Prune) {
+	t := &s.Transcript
+	since := t.Boundaries[epoch-1].Covered
+	for _, p := range t.Prunes {
+		switch p.Epoch {
+		case epoch - 1:
+		case t.Epoch():
+			p.Kept = slices.DeleteFunc(slices.Clone(p.Kept), func(k transcript.Kept) bool {
+				at, ok := s.itemAt[k.ItemID]
+				return !ok || at < since
+			})
+		default:
+			continue
+		}
+		if p.Epoch = to; len(p.Kept) > 0 {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
 // keptOf returns the items of an epoch's context, without its checkpoint, in the
-// forms that they have there.
+// forms that they have there but for its prunes.
 func keptOf(t *transcript.Transcript, epoch int) ([]transcript.Kept, error) {
-	entries, err := t.Context(epoch)
+	bare := *t
+	bare.Prunes = nil
+	entries, err := bare.Context(epoch)
 	if err != nil {
 		return nil, err
 	}
@@ -245,13 +271,6 @@ func keptOf(t *transcript.Transcript, epoch int) ([]transcript.Kept, error) {
 	if epoch > 0 {
 		for _, k := range t.Boundaries[epoch-1].Kept {
 			short[k.ItemID] = k
-		}
-	}
-	for _, p := range t.Prunes {
-		for _, k := range p.Kept {
-			if p.Epoch == epoch && k.Form != transcript.FormWhole {
-				short[k.ItemID] = k
-			}
 		}
 	}
 	kept := make([]transcript.Kept, 0, len(entries))
@@ -367,6 +386,7 @@ func (s *state) undo(p CompactionUndone) {
 		note = s.owed(n - 1)
 	}
 	s.Transcript.Boundaries = append(slices.Clip(s.Transcript.Boundaries), *p.Boundary)
+	s.Transcript.Prunes = append(slices.Clip(s.Transcript.Prunes), p.Prunes...)
 	s.Reanchor, s.Reanchors = note, append(slices.Clip(s.Reanchors), note)
 	s.reindexContext()
 }

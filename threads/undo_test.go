@@ -353,6 +353,15 @@ func TestAnUndoOwesTheReanchorThatWasNeverSent(t *testing.T) {
 	}
 }
 
+// pruned writes a compaction that only pruned.
+func (b *bench) pruned(id transcript.ThreadID, epoch int, cid transcript.CompactionID, kept ...transcript.Kept) {
+	b.t.Helper()
+	rec := compaction.NewRecord()
+	rec.CompactionID, rec.Trigger, rec.TurnID = cid, compaction.TriggerPostTurn, b.entries(id)[0].Item.Turn
+	rec, _, _ = rec.Conclude(compaction.Verdict{Outcome: compaction.Completed, Route: compaction.RouteLocal}, compaction.End{At: 1})
+	b.write(id, threads.CompactionUpdated{Record: rec, Prune: &transcript.Prune{Epoch: epoch, CompactionID: cid, Kept: kept}})
+}
+
 // A compaction that only pruned is undone in its epoch: the items are whole again, but
 // for what a later prune made of them.
 func TestAnUndonePruneShowsItsItemsAgain(t *testing.T) {
@@ -365,12 +374,7 @@ func TestAnUndonePruneShowsItsItemsAgain(t *testing.T) {
 	short := func(at int, text string) transcript.Kept {
 		return transcript.Kept{ItemID: whole[at].Item.ID, Form: transcript.FormClipped, Text: text}
 	}
-	prune := func(cid transcript.CompactionID, kept ...transcript.Kept) {
-		rec := compaction.NewRecord()
-		rec.CompactionID, rec.Trigger, rec.TurnID = cid, compaction.TriggerPostTurn, whole[0].Item.Turn
-		rec, _, _ = rec.Conclude(compaction.Verdict{Outcome: compaction.Completed, Route: compaction.RouteLocal}, compaction.End{At: 1})
-		b.write(id, threads.CompactionUpdated{Record: rec, Prune: &transcript.Prune{CompactionID: cid, Kept: kept}})
-	}
+	prune := func(cid transcript.CompactionID, kept ...transcript.Kept) { b.pruned(id, 0, cid, kept...) }
 	prune("first", short(1, "one"), short(3, "three"))
 	once := mustJSON(t, b.entries(id))
 	prune("second", short(3, "3"), short(5, "5"))
@@ -407,21 +411,59 @@ func TestFormsComeBackAsTheyWere(t *testing.T) {
 	b := newBench(t)
 	id := b.laden()
 	whole := b.entries(id)
-	rec := compaction.NewRecord()
-	rec.CompactionID, rec.Trigger, rec.TurnID = "prune", compaction.TriggerPostTurn, whole[0].Item.Turn
-	rec, _, _ = rec.Conclude(compaction.Verdict{Outcome: compaction.Completed, Route: compaction.RouteLocal}, compaction.End{At: 1})
-	b.write(id, threads.CompactionUpdated{Record: rec, Prune: &transcript.Prune{CompactionID: "prune", Kept: []transcript.Kept{
-		{ItemID: whole[1].Item.ID, Form: transcript.FormStub, Text: "[gone]"},
-	}}})
+	b.pruned(id, 0, "prune", transcript.Kept{ItemID: whole[1].Item.ID, Form: transcript.FormStub, Text: "[gone]"})
 	pruned := mustJSON(t, b.entries(id))
 	done := b.shrink(id, threads.CompactParams{Budget: 6000})
+	_, err := b.svc.UndoCompaction(t.Context(), threads.UndoParams{Thread: id, Compaction: "prune"})
+	if r := refusal(t, err); r.Code != threads.UndoAlready {
+		t.Errorf("a prune of an epoch that is closed: %+v", r)
+	}
 	b.undo(id, done.CompactionID)
 	if mustJSON(t, b.entries(id)) != pruned {
 		t.Error("the undo is not what the prune had left")
 	}
-	_, err := b.svc.UndoCompaction(t.Context(), threads.UndoParams{Thread: id, Compaction: "prune"})
-	if r := refusal(t, err); r.Code != threads.UndoAlready {
-		t.Errorf("a prune of an epoch that is closed: %+v", r)
+}
+
+// After the undo of what came later a prune can be undone, because it is in effect (I8):
+// one from before the compaction, and one that pruned what was said since.
+func TestAPruneBelowAnUndoneCompactionCanBeUndone(t *testing.T) {
+	b := newBench(t)
+	id := b.create()
+	say := func(n int) { b.turn(id, fmt.Sprint("step ", n), big(fmt.Sprint("answer", n), 2000)) }
+	for n := range 4 {
+		say(n)
+	}
+	early := b.entries(id)
+	short := func(e transcript.Entry, text string) transcript.Kept {
+		return transcript.Kept{ItemID: e.Item.ID, Form: transcript.FormClipped, Text: text}
+	}
+	b.pruned(id, 0, "below", short(early[1], "one"))
+	over := b.shrink(id, threads.CompactParams{Budget: 3000})
+	if *over.Outcome != compaction.Completed {
+		t.Fatal(mustJSON(t, over))
+	}
+	say(4)
+	above := b.entries(id)
+	late := above[len(above)-2:]
+	b.pruned(id, 1, "above", short(late[1], "four"), short(early[7], "seven"))
+	b.undo(id, over.CompactionID)
+	whole := append(append([]transcript.Entry{}, early...), late...)
+	if now := b.entries(id); len(now) != len(whole) || transcript.Text(now[1].Item.Body) != "one" ||
+		transcript.Text(now[9].Item.Body) != "four" || mustJSON(t, now[7]) != mustJSON(t, whole[7]) {
+		t.Fatalf("the prunes are not in effect as they were: %d items", len(now))
+	}
+	b.restart()
+	for _, on := range []transcript.ThreadID{b.fork(threads.ForkParams{Thread: id}).ID, b.moved(id), id} {
+		b.undo(on, "below")
+		b.undo(on, "above")
+		b.restart()
+		if mustJSON(t, b.entries(on)) != mustJSON(t, whole) {
+			t.Error("what the prunes hid does not come back")
+		}
+		_, err := b.svc.UndoCompaction(t.Context(), threads.UndoParams{Thread: on, Compaction: "below"})
+		if r := refusal(t, err); r.Code != threads.UndoAlready || r.Undoable != "" {
+			t.Errorf("undone twice: %+v", r)
+		}
 	}
 }
 
