@@ -38,6 +38,7 @@ bench: ## run the benchmarks: packages, compaction, journal beside bare SQLite, 
 	$(GO) run ./bench/journal
 	$(GO) run ./bench/sse -n $(SUBSCRIBERS)
 	$(GO) run ./bench/stream
+	$(GO) run ./bench/runtime
 	$(GO) run ./bench/turn
 
 generate: ## write openapi.yaml from the methods
