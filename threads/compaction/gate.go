@@ -107,7 +107,8 @@ func (g Gate) Measured(p Policy, l Load, key string) Gate {
 	open := false
 	switch g.Shut {
 	case ShutFailed:
-		open = smaller || g.At < p.Fire(l) && l.Used >= p.Fire(l) // what failed below the line says nothing of the line
+		// What failed below the line says nothing of the line, once there is more to take away.
+		open = smaller || g.At < p.Fire(l) && l.Used >= p.Fire(l) && grown
 	case ShutNoGain:
 		open = smaller || grown
 	case ShutOverhead:

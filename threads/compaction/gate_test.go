@@ -236,3 +236,15 @@ func TestAFailureBelowTheLineDoesNotSilenceTheLine(t *testing.T) {
 	}
 	t.Errorf("the context grew to the whole window and nothing was due: %+v", g)
 }
+
+// What failed just below the line is not tried again because a word was added.
+func TestAFailureJustBelowTheLineWaitsForGrowth(t *testing.T) {
+	var p Policy // of 100,000 the line is 85,000, growth 5,000
+	g := Gate{}.Ended(Failed, "", key, Load{Used: 84_900, Window: 100_000})
+	if g.Measured(p, Load{Used: 85_100, Window: 100_000}, key).armed() {
+		t.Error("it is tried again after 200 tokens")
+	}
+	if !g.Measured(p, Load{Used: 90_000, Window: 100_000}, key).armed() {
+		t.Error("it is not tried again after 5,100 tokens")
+	}
+}
