@@ -2,6 +2,7 @@ package fake
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -20,6 +21,8 @@ type play struct {
 	done map[transcript.ItemID]bool // what another process did
 	pace time.Duration
 	last []adapters.Update // of the newest answer; they end the turn if nothing follows
+
+	remember func(texts ...string) error // of a Runtime; nil: the history is the server's
 }
 
 // id is that of the item of a step.
@@ -84,6 +87,11 @@ func (p *play) control(st step) error {
 			return err
 		}
 		return fault.New(fault.Unavailable, "%s", st.what)
+	case "overflow":
+		if err := p.emit(); err != nil {
+			return err
+		}
+		return overflow(0, 0)
 	case "crash":
 		panic("the script says so")
 	}
@@ -97,6 +105,9 @@ func (p *play) hold() error {
 	}
 	select {
 	case <-p.steered:
+		if p.remember != nil {
+			return p.remember(told(transcript.UserMessage{Content: transcript.TextParts(p.lastSteer())}))
+		}
 		_, err := p.host.Context(p.ctx)
 		return err
 	case <-p.ctx.Done():
@@ -110,13 +121,22 @@ func (p *play) text(item transcript.Item, empty, whole transcript.Body, text str
 	if err := p.emit(adapters.ItemStarted{Item: item}); err != nil {
 		return err
 	}
+	said := ""
 	for _, w := range words(text) {
-		if err := wait(p.ctx, p.pace); err != nil {
+		err := wait(p.ctx, p.pace)
+		if err == nil {
+			err = p.host.Emit(p.ctx, adapters.TextDelta{Item: item.ID, Text: w})
+		}
+		if err != nil {
+			if whole.Kind() == transcript.KindAgentMessage {
+				err = errors.Join(err, p.note(transcript.AgentMessage{Text: said}))
+			}
 			return err
 		}
-		if err := p.host.Emit(p.ctx, adapters.TextDelta{Item: item.ID, Text: w}); err != nil {
-			return err
-		}
+		said += w
+	}
+	if err := p.note(whole); err != nil {
+		return err
 	}
 	item.Body = whole
 	p.last = append(p.last, adapters.ItemCompleted{Item: item})
@@ -129,7 +149,7 @@ func (p *play) run(item transcript.Item, st step) error {
 	item.Body = body
 	allowed, err := p.begin(item, st, adapters.CommandApproval{Item: item, Command: st.what, Cwd: p.cwd, Reason: "the script asks"})
 	if err != nil {
-		return err
+		return errors.Join(err, p.note(body))
 	}
 	body.Status = "declined"
 	if allowed {
@@ -139,7 +159,7 @@ func (p *play) run(item transcript.Item, st step) error {
 		}
 	}
 	item.Body = body
-	return p.emit(adapters.ItemCompleted{Item: item})
+	return errors.Join(p.note(body), p.emit(adapters.ItemCompleted{Item: item}))
 }
 
 // edit plays a change of a file.
@@ -148,14 +168,14 @@ func (p *play) edit(item transcript.Item, st step) error {
 	item.Body = body
 	allowed, err := p.begin(item, st, adapters.FileApproval{Item: item, Reason: "the script asks"})
 	if err != nil {
-		return err
+		return errors.Join(err, p.note(body))
 	}
 	body.Status = "declined"
 	if allowed {
 		body.Status = "completed"
 	}
 	item.Body = body
-	return p.emit(adapters.ItemCompleted{Item: item})
+	return errors.Join(p.note(body), p.emit(adapters.ItemCompleted{Item: item}))
 }
 
 // begin opens an item, and asks first if the step says so.
@@ -184,8 +204,19 @@ func (p *play) call(item transcript.Item, st step) error {
 	if err := p.emit(adapters.ItemStarted{Item: item}); err != nil {
 		return err
 	}
-	_, err := p.host.Tool(p.ctx, item)
-	return err
+	result, err := p.host.Tool(p.ctx, item)
+	if err != nil {
+		return err
+	}
+	return errors.Join(p.note(item.Body), p.note(result))
+}
+
+// note has a Runtime remember a body, unless the server has none of it.
+func (p *play) note(b transcript.Body) error {
+	if message, is := b.(transcript.AgentMessage); p.remember == nil || b.Kind() == transcript.KindReasoning || is && message.Text == "" {
+		return nil
+	}
+	return p.remember(told(b))
 }
 
 func (p *play) usage(what string) error {

@@ -32,13 +32,14 @@ type step struct {
 
 // compaction is how the provider's own compaction goes.
 type compaction struct {
-	how    string // none | ok | fail | hang
+	how    string // none | ok | fail | hang | refuse | nothing | lossy | uncertain
 	reason string
 }
 
 // Parse reads a script: sections that begin with `-- turn WORD --` or
 // `-- compact HOW REASON --`, each with one step a line. Lines that begin with #
-// and empty ones say nothing.
+// and empty ones say nothing. HOW is none, or what comes of a compaction that the
+// session has the ability for: ok, fail, hang, refuse, nothing, lossy or uncertain.
 //
 //	say TEXT               an answer, streamed word by word
 //	think TEXT             the same as disclosed thinking
@@ -55,6 +56,7 @@ type compaction struct {
 //	usage INPUT OUTPUT     the provider's count
 //	retry TEXT             a failure that is tried again
 //	fail TEXT              the turn fails
+//	overflow               the turn fails because a request does not fit
 //	crash                  the adapter panics
 func Parse(text string) (*Script, error) {
 	s := &Script{compact: compaction{how: "none", reason: "the script has no compaction"}}
@@ -103,10 +105,10 @@ func (s *Script) begin(head string) error {
 	case "compact":
 		how, reason, _ := strings.Cut(rest, " ")
 		switch how {
-		case "none", "ok", "fail", "hang":
+		case "none", "ok", "fail", "hang", "refuse", "nothing", "lossy", "uncertain":
 			s.compact = compaction{how, reason}
 		default:
-			return fmt.Errorf("compact %q: want none, ok, fail or hang", how)
+			return fmt.Errorf("compact %q: want none, ok, fail, hang, refuse, nothing, lossy or uncertain", how)
 		}
 	default:
 		return fmt.Errorf("section %q: want turn or compact", kind)
@@ -124,7 +126,7 @@ func parseStep(line string) (step, error) {
 	st.verb, st.what = verb, rest
 	var err error
 	switch verb {
-	case "say", "think", "retry", "fail", "plan", "hold", "quote", "crash", "usage":
+	case "say", "think", "retry", "fail", "overflow", "plan", "hold", "quote", "crash", "usage":
 	case "pace", "delay":
 		st.delay, err = time.ParseDuration(rest)
 	case "run", "edit":

@@ -60,20 +60,41 @@ func (s *session) Interrupt(context.Context) error {
 
 // Compaction implements adapters.Session.
 func (s *session) Compaction() adapters.Ability {
-	if c := s.script.compact; c.how == "none" {
-		return adapters.Ability{Refusal: &adapters.Refusal{Code: "nativeUnsupported", Reason: c.reason, Remedy: adapters.UseLocal}}
+	return s.script.ability()
+}
+
+func (s *Script) ability() adapters.Ability {
+	if c := s.compact; c.how == "none" {
+		return adapters.Ability{Refusal: c.refusal()}
 	}
 	return adapters.Ability{Native: &adapters.Native{Form: "fake"}}
 }
 
+func (c compaction) refusal() *adapters.Refusal {
+	return &adapters.Refusal{Code: "nativeUnsupported", Reason: c.reason, Remedy: adapters.UseLocal}
+}
+
 // Compact implements adapters.Session.
 func (s *session) Compact(ctx context.Context, _ adapters.CompactInput, _ adapters.Host) (adapters.NativeResult, error) {
-	switch c := s.script.compact; c.how {
+	return s.script.compacts(ctx)
+}
+
+// compacts is how the provider's own compaction ends.
+func (s *Script) compacts(ctx context.Context) (res adapters.NativeResult, err error) {
+	switch c := s.compact; c.how {
 	case "fail":
-		return adapters.NativeResult{}, fault.New(fault.Unavailable, "%s", c.reason)
+		return res, fault.New(fault.Unavailable, "%s", c.reason)
 	case "hang":
 		<-ctx.Done()
-		return adapters.NativeResult{}, context.Cause(ctx)
+		return res, context.Cause(ctx)
+	case "refuse":
+		return res, &adapters.RefusedError{Refusal: *c.refusal()}
+	case "nothing":
+		return res, adapters.ErrNothingToCompact
+	case "lossy":
+		return res, adapters.ErrLossy
+	case "uncertain":
+		return res, adapters.ErrUncertain
 	}
 	return adapters.NativeResult{Form: "fake"}, nil
 }
