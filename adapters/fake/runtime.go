@@ -29,6 +29,9 @@ type Runtime struct {
 	mind   map[string][]string // histories by id; with a folder, its files are these
 	busy   map[string]bool
 	opened []adapters.OpenParams
+	inputs []adapters.TurnInput
+	limit  int
+	shrunk map[string]int // how often each history was replaced by notes, by this process
 	reject error
 }
 
@@ -36,8 +39,8 @@ type Runtime struct {
 type RuntimeOptions struct {
 	// Dir is an existing folder for the histories. Empty: in memory.
 	Dir string
-	// Window is the context window in tokens; a request that does not fit is an overflow.
-	// 0: 100,000.
+	// Window is the context window in tokens; a request that does not fit is an overflow,
+	// unless Limit says otherwise. 0: 100,000.
 	Window int
 	// Base is what a request weighs beside the history, in tokens. Every turn reports its
 	// size, unless the script has a usage. 0: no turn reports anything by itself.
@@ -56,7 +59,9 @@ func NewRuntime(s *Script, o RuntimeOptions) *Runtime {
 	if o.Window == 0 {
 		o.Window = defaultWindow
 	}
-	return &Runtime{opts: o, script: s, mind: map[string][]string{}, busy: map[string]bool{}}
+	return &Runtime{
+		opts: o, limit: o.Window, script: s, mind: map[string][]string{}, busy: map[string]bool{}, shrunk: map[string]int{},
+	}
 }
 
 // Play has sessions play another script from here on.
@@ -92,6 +97,28 @@ func (r *Runtime) Opened() []adapters.OpenParams {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.opened)
+}
+
+// Compacted returns how often the history of a session was replaced by notes.
+func (r *Runtime) Compacted(id string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.shrunk[id]
+}
+
+// Inputs returns what every turn was begun with, oldest first.
+func (r *Runtime) Inputs() []adapters.TurnInput {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.inputs)
+}
+
+// Limit sets how many tokens of a request fit: what the runtime says about its window
+// stays as it is.
+func (r *Runtime) Limit(tokens int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.limit = tokens
 }
 
 // Told is what a program is told of entries: what was said, done and noted. The server's
@@ -263,6 +290,7 @@ func (s *runtimeSession) Compact(ctx context.Context, in adapters.CompactInput, 
 	replaces := slices.Contains([]string{"ok", "lossy"}, script.compact.how)
 	if replaces {
 		s.r.mu.Lock()
+		s.r.shrunk[s.id]++
 		err := s.r.store(s.id, []string{NativeNotes})
 		s.r.mu.Unlock()
 		if err != nil {
@@ -300,12 +328,16 @@ func (s *runtimeSession) Run(ctx context.Context, in adapters.TurnInput, host ad
 	if err := s.remember(told(transcript.UserMessage{Content: in.Input})); err != nil {
 		return adapters.End{}, err
 	}
+	s.r.mu.Lock()
+	s.r.inputs = append(s.r.inputs, in)
+	limit := s.r.limit
+	s.r.mu.Unlock()
 	n, err := s.size()
 	switch {
 	case err != nil:
 		return adapters.End{}, err
-	case n > s.r.opts.Window:
-		return adapters.End{}, overflow(n, s.r.opts.Window)
+	case n > limit:
+		return adapters.End{}, overflow(n, limit)
 	}
 	steps, ok := s.plays().stepsFor(transcript.PartsText(in.Input))
 	if !ok {
