@@ -1,16 +1,20 @@
 package threads_test
 
 import (
+	"context"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/plimsoll-dev/plimsoll/adapters"
 	"github.com/plimsoll-dev/plimsoll/threads"
 	"github.com/plimsoll-dev/plimsoll/threads/compaction"
+	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
 
 // What a provider lost is not what an undo goes back to, although nothing was said since.
 func TestUndoNeverGoesBackToASessionThatLostItsHistory(t *testing.T) {
-	k := newKeeper()
-	k.lossy = true
+	k := newKeeper(t, "lossy")
 	b := keeping(t, k)
 	id := b.create()
 	b.filled(id, 20)
@@ -29,7 +33,7 @@ func TestUndoNeverGoesBackToASessionThatLostItsHistory(t *testing.T) {
 // A session that an undo goes back to is what it was: what its provider had compacted
 // there can be undone in its turn.
 func TestANativeCompactionCanBeUndoneAfterTheRebaseThatFollowedIt(t *testing.T) {
-	k := newKeeper()
+	k := newKeeper(t, "ok")
 	b := keeping(t, k)
 	id := b.create()
 	b.filled(id, 20)
@@ -50,7 +54,7 @@ func TestANativeCompactionCanBeUndoneAfterTheRebaseThatFollowedIt(t *testing.T) 
 
 // What another provider made of its own history stands in nobody's way.
 func TestANativeCompactionOfAnotherProviderKeepsNothingFromBeingUndone(t *testing.T) {
-	k, other := newKeeper(), newKeeper()
+	k, other := newKeeper(t, "ok"), newKeeper(t, "ok")
 	b := keeping(t, k, func(c *threads.Config) {
 		c.Providers = append(c.Providers, threads.Provider{Name: "other", Kind: "keeper", Adapter: other})
 	})
@@ -63,10 +67,160 @@ func TestANativeCompactionOfAnotherProviderKeepsNothingFromBeingUndone(t *testin
 		t.Fatal(err)
 	}
 	b.undo(id, local.CompactionID)
-	for _, p := range other.opened {
+	for _, p := range other.Opened() {
 		if p.NativeID != "" {
 			t.Errorf("a provider was asked for the session %s of another one", p.NativeID)
 		}
 	}
 	b.wantKept(t, other, id)
+}
+
+// A session that another process drives fails the turn and nothing else: nothing was
+// lost, and the same session goes on as soon as it is free.
+func TestASessionInUseFailsTheTurnOnly(t *testing.T) {
+	k := newKeeper(t, "ok")
+	b := keeping(t, k, rebasing)
+	id := b.create()
+	b.said(id, "hello")
+	native := b.native(id)
+	b.close()
+	elsewhere, err := k.Open(t.Context(), adapters.OpenParams{NativeID: native})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.open()
+	turn := b.played(id, "go on")
+	if turn.Status != transcript.TurnFailed || !strings.Contains(turn.Error.Message, native) || !strings.Contains(turn.Error.Message, "open") {
+		t.Errorf("the turn ended %s: %+v", turn.Status, turn.Error)
+	}
+	if rec := b.compact(threads.CompactParams{Thread: id, Route: compaction.RouteNative}); *rec.Outcome == compaction.Completed {
+		t.Errorf("record %s", mustJSON(t, rec))
+	}
+	if err := elsewhere.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b.said(id, "and now")
+	if got := b.native(id); got != native {
+		t.Errorf("the thread is in %s, it was in %s", got, native)
+	}
+}
+
+// What opens after a session that was abandoned is the same one, once that is closed.
+func TestAnAbandonedSessionIsResumed(t *testing.T) {
+	e := newEngine()
+	stuck, free := make(chan struct{}), make(chan struct{})
+	plain := e.run
+	e.run = func(ctx context.Context, in adapters.TurnInput, h adapters.Host) (adapters.End, error) {
+		if transcript.PartsText(in.Input) != "hang" {
+			return plain(ctx, in, h)
+		}
+		close(stuck)
+		<-free
+		return adapters.End{}, ctx.Err()
+	}
+	b := driving(t, e, func(c *threads.Config) { c.StopAfter = 20 * time.Millisecond })
+	id := b.create()
+	b.said(id, "hello")
+	native := b.native(id)
+	ack := b.start(id, "hang")
+	<-stuck
+	b.must(b.svc.InterruptTurn(t.Context(), id, ack.Turn.ID))
+	b.await(id, ended(ack.Turn.ID))
+	b.said(id, "go on")
+	close(free)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if last := e.opened[len(e.opened)-1]; last.NativeID != native || len(last.Seed) > 0 {
+		t.Errorf("after %s the session %q was opened, with a history of %d", native, last.NativeID, len(last.Seed))
+	}
+}
+
+// An imported thread and a copy of one have no session until something is said in them.
+func TestAnImportBeginsASessionWithTheContext(t *testing.T) {
+	k := newKeeper(t, "ok")
+	b := keeping(t, k)
+	id := b.create()
+	b.filled(id, 12)
+	b.compact(threads.CompactParams{Thread: id, Route: compaction.RouteLocal, Budget: 3000})
+	b.said(id, "and more")
+	moved := b.moved(id)
+	if b.native(moved) != "" {
+		t.Errorf("two threads are in session %s", b.native(moved))
+	}
+	b.said(moved, "go on")
+	b.wantKept(t, k, moved)
+	b.said(id, "go on here")
+	b.wantKept(t, k, id)
+	if b.native(id) == b.native(moved) {
+		t.Errorf("two threads are in session %s", b.native(id))
+	}
+}
+
+// Of a fresh session nobody has counted anything: its size is an estimate until it does.
+func TestAfterARebaseTheSizeIsAnEstimateUntilTheNextReport(t *testing.T) {
+	k := newKeeper(t, "ok")
+	b := keeping(t, k)
+	id := b.create()
+	b.filled(id, 20)
+	counted := b.read(id).Occupancy
+	rec := b.compact(threads.CompactParams{Thread: id, Route: compaction.RouteLocal, Budget: 4000})
+	now := b.read(id).Occupancy
+	if now.Source == compaction.SourceProvider || now.Context != rec.After.Tokens || now.Context >= counted.Context || now.Context < 1000 {
+		t.Errorf("after the rebase the occupancy is %+v, the record has %+v", now, rec.After)
+	}
+	b.said(id, "go on")
+	if now = b.read(id).Occupancy; now.Source != compaction.SourceProvider || now.Context > counted.Context/2 {
+		t.Errorf("after the next report it is %+v", now)
+	}
+}
+
+// A session that is made anew by itself is told of.
+func TestALostSessionThatIsMadeAnewIsWarnedOf(t *testing.T) {
+	k := newKeeper(t, "ok")
+	b := keeping(t, k, rebasing)
+	id := b.create()
+	b.said(id, "hello")
+	lost := b.native(id)
+	b.close()
+	forget(t, k, lost)
+	b.open()
+	b.said(id, "go on")
+	b.wantKept(t, k, id)
+	said := 0
+	for _, p := range b.payloads(id) {
+		switch p := p.(type) {
+		case threads.WarningRaised:
+			if strings.Contains(p.Message, lost) {
+				said++
+			}
+		case threads.SessionUpdated:
+			if p.Reason == threads.SessionReplaced && p.Previous != lost {
+				t.Errorf("%+v", p)
+			}
+		}
+	}
+	if said != 1 {
+		t.Errorf("it is warned of %d times", said)
+	}
+}
+
+// The settings of the thread reach the session, and an id never comes with a history.
+func TestWhatASessionIsOpenedWith(t *testing.T) {
+	k := newKeeper(t, "ok")
+	b := keeping(t, k)
+	approval, sandbox := "never", "read-only"
+	id := b.create()
+	if _, err := b.svc.UpdateSettings(t.Context(), id, threads.SettingsPatch{ApprovalPolicy: &approval, Sandbox: &sandbox}); err != nil {
+		t.Fatal(err)
+	}
+	b.said(id, "hello")
+	b.restart()
+	b.said(id, "again")
+	fork := b.fork(threads.ForkParams{Thread: id}).ID
+	b.said(fork, "in the fork")
+	for i, p := range k.Opened() {
+		if p.Approval != approval || p.Sandbox != sandbox || (p.NativeID != "") != (i == 1) || (len(p.Seed) > 0) != (i == 2) {
+			t.Errorf("session %d was opened with %+v", i, p)
+		}
+	}
 }

@@ -5,17 +5,18 @@ import (
 	"testing"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
+	"github.com/plimsoll-dev/plimsoll/adapters/fake"
 	"github.com/plimsoll-dev/plimsoll/threads"
 	"github.com/plimsoll-dev/plimsoll/threads/compaction"
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
 
 // overflowing returns a thread of a runtime whose next turn will not fit.
-func overflowing(t *testing.T, k *keeper, change ...func(*threads.Config)) (*bench, transcript.ThreadID) {
+func overflowing(t *testing.T, k *fake.Runtime, change ...func(*threads.Config)) (*bench, transcript.ThreadID) {
 	b := keeping(t, k, append([]func(*threads.Config){func(c *threads.Config) { c.Policy = compaction.Policy{} }}, change...)...)
 	id := b.create()
 	b.filled(id, 20)
-	k.fits = len(strings.Join(k.history(b.native(id)), ""))
+	k.Limit(b.read(id).Occupancy.Context)
 	return b, id
 }
 
@@ -27,12 +28,12 @@ func (b *bench) outcome(id transcript.ThreadID, text string) transcript.Turn {
 }
 
 func TestATurnOfARuntimeThatDoesNotFitIsRunOnceMoreAfterACompaction(t *testing.T) {
-	for name, refuses := range map[string]bool{"native": false, "rebased": true} {
+	for name, how := range map[string]string{"native": "ok", "rebased": "none it has no such command"} {
 		t.Run(name, func(t *testing.T) {
-			k := newKeeper()
-			k.refuses = refuses
+			refuses := name == "rebased"
+			k := newKeeper(t, how)
 			b, id := overflowing(t, k, func(c *threads.Config) { c.Providers[0].AutoRebase = refuses })
-			before := len(k.runs)
+			before := len(k.Inputs())
 			turn := b.outcome(id, "and now the next")
 			if turn.Status != transcript.TurnCompleted {
 				t.Fatalf("the turn ended %s: %+v; %s", turn.Status, turn.Error, mustJSON(t, b.records(id)))
@@ -41,13 +42,13 @@ func TestATurnOfARuntimeThatDoesNotFitIsRunOnceMoreAfterACompaction(t *testing.T
 			if len(recs) != 1 || recs[0].Trigger != compaction.TriggerOverflow || *recs[0].Outcome != compaction.Completed || recs[0].TurnID != turn.ID {
 				t.Errorf("records %s", mustJSON(t, recs))
 			}
-			if said := k.runs[before:]; len(said) != 2 || transcript.PartsText(said[1].Input) != "and now the next" {
+			if said := k.Inputs()[before:]; len(said) != 2 || transcript.PartsText(said[1].Input) != "and now the next" {
 				t.Errorf("the program was told %+v", said)
 			}
 			if refuses {
 				b.wantKept(t, k, id)
 			}
-			if h := k.history(b.native(id)); h[len(h)-2] != "and now the next" || strings.Count(strings.Join(h, ""), "and now the next") != 2 { // with the answer
+			if h := history(t, k, b.native(id)); h[len(h)-2] != "userMessage: and now the next" {
 				t.Errorf("the session holds %q", h)
 			}
 		})
@@ -55,18 +56,18 @@ func TestATurnOfARuntimeThatDoesNotFitIsRunOnceMoreAfterACompaction(t *testing.T
 }
 
 func TestATurnOfARuntimeIsRunOnceMoreAtMost(t *testing.T) {
-	k := newKeeper()
+	k := newKeeper(t, "ok")
 	b, id := overflowing(t, k)
-	k.fits = 1
-	before := len(k.runs)
+	k.Limit(1)
+	before := len(k.Inputs())
 	turn := b.outcome(id, "and now the next")
 	if turn.Status != transcript.TurnFailed || turn.Error.Code != string(adapters.ClassOverflow) {
 		t.Errorf("the turn ended %s: %+v", turn.Status, turn.Error)
 	}
-	if n, recs := len(k.runs)-before, b.records(id); n != 2 || len(recs) != 1 {
+	if n, recs := len(k.Inputs())-before, b.records(id); n != 2 || len(recs) != 1 {
 		t.Errorf("%d runs, records %s", n, mustJSON(t, recs))
 	}
-	k.fits = 0
+	k.Limit(64_000)
 	if turn := b.outcome(id, "once more"); turn.Status != transcript.TurnCompleted {
 		t.Errorf("the thread is not usable: %+v", turn)
 	}
@@ -74,27 +75,30 @@ func TestATurnOfARuntimeIsRunOnceMoreAtMost(t *testing.T) {
 
 func TestWhatARuntimeHasBegunOrCannotMakeRoomForIsNotRunAgain(t *testing.T) {
 	cases := map[string]struct {
-		change func(*keeper)
+		how    string
 		config func(*threads.Config)
+		input  string
 		why    string
 	}{
-		"begun":         {func(k *keeper) { k.begins = true }, func(*threads.Config) {}, "had begun"},
-		"cannot":        {func(k *keeper) { k.refuses = true }, func(*threads.Config) {}, "cannot compact"},
-		"off":           {func(*keeper) {}, func(c *threads.Config) { c.Policy = compaction.Policy{Off: true} }, "is off"},
-		"does not help": {func(k *keeper) { k.lossy = true }, func(*threads.Config) {}, "nativeInvalid"},
+		"begun":         {"ok", func(*threads.Config) {}, "it floods", "had begun"},
+		"cannot":        {"none it has no such command", func(*threads.Config) {}, "and now the next", "cannot compact"},
+		"off":           {"ok", never, "and now the next", "is off"},
+		"does not help": {"lossy", func(*threads.Config) {}, "and now the next", "nativeInvalid"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			k := newKeeper()
-			c.change(k)
+			k := newKeeper(t, c.how)
 			b, id := overflowing(t, k, c.config)
-			before := len(k.runs)
-			turn := b.outcome(id, "and now the next")
+			if c.input == "it floods" { // by its script, when it has begun
+				k.Limit(64_000)
+			}
+			before := len(k.Inputs())
+			turn := b.outcome(id, c.input)
 			if turn.Status != transcript.TurnFailed || turn.Error.Code != string(adapters.ClassOverflow) ||
-				!strings.Contains(turn.Error.Message, c.why) || !strings.Contains(turn.Error.Message, "the prompt is too long") {
+				!strings.Contains(turn.Error.Message, c.why) || !strings.Contains(turn.Error.Message, "prompt is too long") {
 				t.Errorf("the turn ended %s: %+v", turn.Status, turn.Error)
 			}
-			if n := len(k.runs) - before; n != 1 {
+			if n := len(k.Inputs()) - before; n != 1 {
 				t.Errorf("%d runs", n)
 			}
 		})
@@ -103,17 +107,17 @@ func TestWhatARuntimeHasBegunOrCannotMakeRoomForIsNotRunAgain(t *testing.T) {
 
 // What was pinned, and how things stand, are told with the turn that is run again.
 func TestATurnThatIsRunAgainRestatesWhatTheHistoryLost(t *testing.T) {
-	k := newKeeper()
+	k := newKeeper(t, "ok")
 	b, id := overflowing(t, k)
 	b.pin(id, "never touch main")
-	before := len(k.runs)
+	before := len(k.Inputs())
 	if turn := b.outcome(id, "and now the next"); turn.Status != transcript.TurnCompleted {
 		t.Fatalf("the turn ended %+v", turn.Error)
 	}
-	if runs := k.runs[before:]; len(runs) != 2 || strings.Contains(runs[0].Notes, "working directory") || !strings.Contains(runs[1].Notes, "working directory") {
+	if runs := k.Inputs()[before:]; len(runs) != 2 || strings.Contains(runs[0].Notes, "working directory") || !strings.Contains(runs[1].Notes, "working directory") {
 		t.Errorf("the program was told %+v", runs)
 	}
-	for i, run := range k.runs[before:] {
+	for i, run := range k.Inputs()[before:] {
 		if n := strings.Count(run.Notes, "never touch main"); n != 1 {
 			t.Errorf("run %d was told the pin %d times: %q", i, n, run.Notes)
 		}
