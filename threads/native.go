@@ -114,7 +114,7 @@ func (s *state) leaveSession(r compaction.Record, to NativeSession) {
 	if from.Used {
 		s.Left = nil
 	}
-	from.Stale = from.Stale || slices.ContainsFunc(r.Skipped, func(k compaction.Skip) bool { return k.Code == codeNativeInvalid })
+	from.Stale = from.Stale || lossy(r)
 	s.Left, s.Native = append(slices.Clip(s.Left), from), to
 }
 
@@ -125,7 +125,7 @@ func (s *state) compactSession(p CompactionUpdated) {
 	switch {
 	case p.Session != nil:
 		s.leaveSession(r, *p.Session)
-	case p.Boundary != nil || p.Prune != nil:
+	case p.Boundary != nil || p.Prune != nil || lossy(r): // what it knew is only in the journal
 		s.staleSession()
 	}
 	if r.Outcome == nil || r.Route == nil || *r.Route != compaction.RouteNative || s.Native.ID == "" {
@@ -135,12 +135,16 @@ func (s *state) compactSession(p CompactionUpdated) {
 	if known != nil && known.Terminal() {
 		return // told again, with warnings
 	}
-	switch {
-	case *r.Outcome == compaction.Completed:
+	if *r.Outcome == compaction.Completed {
 		s.Native.Compactions = append(slices.Clip(s.Native.Compactions), r.CompactionID)
-	case r.Code != nil && *r.Code == codeNativeInvalid: // what it knew is only in the journal
-		s.staleSession()
 	}
+}
+
+// lossy reports whether the provider lost its history in a compaction, whatever came
+// after that.
+func lossy(r compaction.Record) bool {
+	return r.Code != nil && *r.Code == codeNativeInvalid ||
+		slices.ContainsFunc(r.Skipped, func(k compaction.Skip) bool { return k.Code == codeNativeInvalid })
 }
 
 // nativeFor returns the id of the session to resume with a provider; empty if there is

@@ -2,6 +2,7 @@ package threads_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -222,5 +223,36 @@ func TestWhatASessionIsOpenedWith(t *testing.T) {
 		if p.Approval != approval || p.Sandbox != sandbox || (p.NativeID != "") != (i == 1) || (len(p.Seed) > 0) != (i == 2) {
 			t.Errorf("session %d was opened with %+v", i, p)
 		}
+	}
+}
+
+// A provider that lost its history is not gone on with, whatever came of the compaction
+// after that: nothing to compact, or no session that could be made.
+func TestALossThatNothingMendedIsNotGoneOnWith(t *testing.T) {
+	for name, rejected := range map[string]error{"nothing to compact": nil, "rebase failed": errors.New("no room on the disk")} {
+		t.Run(name, func(t *testing.T) {
+			k := newKeeper(t, "lossy")
+			b := keeping(t, k)
+			id := b.create()
+			b.filled(id, 12)
+			lost, budget := b.native(id), 40_000
+			if rejected != nil {
+				k.Reject(rejected)
+				budget = 2000
+			}
+			rec := b.compact(threads.CompactParams{Thread: id, Budget: budget})
+			if *rec.Outcome == compaction.Completed || len(rec.Skipped) == 0 || rec.Skipped[0].Code != "nativeInvalid" {
+				t.Fatalf("record %s", mustJSON(t, rec))
+			}
+			if rejected != nil && (rec.Remedy == nil || !strings.Contains(*rec.Remedy, "fresh session")) {
+				t.Errorf("the remedy is %v", rec.Remedy)
+			}
+			k.Reject(nil)
+			b.said(id, "go on")
+			if now := b.native(id); now == lost {
+				t.Errorf("the thread is in %s", now)
+			}
+			b.wantKept(t, k, id)
+		})
 	}
 }

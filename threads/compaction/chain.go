@@ -105,6 +105,9 @@ func (r *runner) rebased(ctx context.Context, c *Composed) bool {
 	default:
 		r.v.Outcome, r.v.Code, r.v.Reason = Failed, codeRebaseFailed, fault.MessageOf(err)
 		r.v.Remedy = "mend what the provider complains about and ask again; its session goes on as it was"
+		if r.lost {
+			r.v.Remedy = "mend what the provider complains about; the next turn begins a fresh session with what the thread holds"
+		}
 	}
 	return false
 }

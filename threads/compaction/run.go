@@ -122,6 +122,7 @@ type runner struct {
 	job   Job
 	v     Verdict
 	wish  string // of the user and the hooks, for the notes
+	lost  bool   // the provider lost its history
 	quote *attempted
 }
 
@@ -239,6 +240,7 @@ func (r *runner) native(ctx context.Context) bool {
 	if !known {
 		ended = &NativeError{Outcome: Failed, Code: string(fault.CodeOf(err)), Reason: fault.MessageOf(err)}
 	}
+	r.lost = ended.Lossy
 	switch {
 	case r.job.Route != RouteNative && ctx.Err() == nil && r.goesOn(*ended):
 		r.skip(string(RouteNative), ended.Code, ended.Reason)
