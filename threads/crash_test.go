@@ -157,6 +157,10 @@ func crashChild() bool {
 		nativeChild(path, at)
 		return true
 	}
+	if os.Getenv(sessionTale) != "" {
+		sessionChild(path, at)
+		return true
+	}
 	svc, _, err := openStory(path)
 	if err != nil {
 		panic(err)
