@@ -249,9 +249,11 @@ func (s *Service) StartCompaction(ctx context.Context, p CompactParams) (Compact
 	return ack, err
 }
 
-// awaitCompaction waits for the terminal record, over an unload or a reload.
+// awaitCompaction waits for the terminal record, over an unload or a reload. Where the
+// thread is loaded again and again, because its journal cannot be written, it takes its
+// time: every load asks a runtime's provider once more.
 func (s *Service) awaitCompaction(ctx context.Context, id transcript.ThreadID, cid transcript.CompactionID) (CompactAck, error) {
-	for {
+	for again := false; ; again = true {
 		type look struct {
 			ack CompactAck
 			end chan struct{} // nil if the record is terminal
@@ -272,6 +274,11 @@ func (s *Service) awaitCompaction(ctx context.Context, id transcript.ThreadID, c
 		case <-l.end:
 		case <-ctx.Done():
 			return CompactAck{}, context.Cause(ctx)
+		}
+		if again {
+			if err := pause(ctx, recoverAgain); err != nil {
+				return CompactAck{}, err
+			}
 		}
 	}
 }
