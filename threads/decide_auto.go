@@ -72,6 +72,9 @@ func (s *state) grown(key string) bool {
 // preTurn returns the trigger of the compaction that must run before an input
 // becomes a turn; empty if none must.
 func (s *state) preTurn(au automatic, q QueuedTurn) compaction.Trigger {
+	if s.Overfull && !au.stateless && s.running() == nil && s.cannotRelieve(au) == "" {
+		return compaction.TriggerOverflow
+	}
 	more := transcript.Estimate(transcript.UserMessage{Content: q.Input})
 	if !s.due(au, more, au.policy.Judge) {
 		return ""

@@ -330,7 +330,7 @@ func (c recoverThread) decide(s *state, env env) (decision, error) {
 	var effects []effect
 	active := s.activeTurn()
 	switch r := s.running(); {
-	case c.asks && s.askable(r):
+	case c.asks && s.unseen(r):
 		effects = append(effects, recoverCompaction{r.CompactionID})
 	case active == nil || endsTurn(ps, active.ID):
 	case c.continues && s.onlyWaits():
@@ -365,7 +365,7 @@ func (c recoverThread) endCompactions(s *state, env env) []Payload {
 		if r.Trigger == compaction.TriggerProvider && r.TurnID == s.Active {
 			continue // its turn ends it
 		}
-		if c.asks && s.askable(&r) {
+		if c.asks && s.unseen(&r) {
 			continue // the provider knows
 		}
 		v := compaction.Verdict{Outcome: compaction.Interrupted, Code: "restart", Reason: "the server stopped while the compaction was open"}

@@ -34,10 +34,11 @@ func (a *actor) drive(ctx context.Context, in adapters.TurnInput, settings Setti
 		return sess, end, err
 	}
 	o := adapters.Overflow{Err: err}
+	can := sess != nil && sess.Compaction().Native != nil
 	if e, ok := errors.AsType[*adapters.Error](err); ok {
 		o.Requested, o.Limit = e.Requested, e.Limit
 	}
-	if _, err := a.send(ctx, message{cmd: overflowed{turn: in.Turn, Overflow: o, runtime: true}}); err != nil {
+	if _, err := a.send(ctx, message{cmd: overflowed{turn: in.Turn, Overflow: o, runtime: true, native: can}}); err != nil {
 		return sess, adapters.End{}, err
 	}
 	again, err := a.send(ctx, message{cmd: runAgain{in}})
@@ -93,6 +94,7 @@ type overflowed struct {
 	turn transcript.TurnID
 	adapters.Overflow
 	runtime bool // the whole turn is run again: its provider does not take up a request
+	native  bool // of a runtime: its session compacts by itself
 }
 
 func (c overflowed) decide(s *state, env env) (decision, error) {
@@ -103,10 +105,15 @@ func (c overflowed) decide(s *state, env env) (decision, error) {
 	switch {
 	case s.inCompactTurn():
 		return decision{}, c.failure("it was a compaction that did not fit")
-	case c.runtime && !env.auto.native && !env.auto.rebases:
-		return decision{}, c.failure("the provider cannot compact")
-	case c.runtime && !s.unheard():
-		return decision{}, c.failure("the provider had begun to work on the turn")
+	case c.runtime:
+		au := env.auto
+		au.native = c.native // known here, also in the first turn after a restart
+		if why := s.cannotRelieve(au); why != "" {
+			return decision{}, c.failure(why)
+		}
+		if !s.unheard() {
+			return decision{}, c.failure("the provider had begun to work on the turn, which is not done twice; the thread is compacted before its next input")
+		}
 	case env.auto.policy.Off:
 		return decision{}, c.failure("automatic compaction is off")
 	case s.Overflows > 0:

@@ -30,10 +30,17 @@ func (recoverCompaction) effect() {}
 // asked for one, in a turn that is for nothing else.
 func (s *state) askable(r *compaction.Record) bool {
 	turn := s.activeTurn()
+	return s.unseen(r) && turn.Kind == transcript.TurnCompact
+}
+
+// unseen is askable for a thread whose server died: also of a compaction for an overflow,
+// while which no session runs the turn.
+func (s *state) unseen(r *compaction.Record) bool {
+	turn := s.activeTurn()
 	return r != nil && !r.Terminal() && r.Trigger != compaction.TriggerProvider &&
 		r.Route != nil && *r.Route == compaction.RouteNative &&
 		(r.Phase == compaction.PhaseRunning || r.Phase == compaction.PhaseCommitting) &&
-		turn != nil && turn.ID == r.TurnID && turn.Kind == transcript.TurnCompact
+		turn != nil && turn.ID == r.TurnID && (turn.Kind == transcript.TurnCompact || r.Trigger.Recovers())
 }
 
 // keepsHistory reports whether the thread's provider keeps its own history, so that
@@ -197,7 +204,14 @@ func (c endRecovery) decide(s *state, env env) (decision, error) {
 	if c.verdict == nil {
 		return decision{}, nil
 	}
-	return endCompaction{id: c.run.compaction, verdict: *c.verdict}.decide(s, env)
+	d, err := endCompaction{id: c.run.compaction, verdict: *c.verdict}.decide(s, env)
+	turn := s.activeTurn()
+	if err != nil || turn == nil || turn.Kind == transcript.TurnCompact {
+		return d, err
+	}
+	end, err := endTurn{turn: turn.ID, stopped: true, died: true}.decide(s, env) // it died with its server
+	d.payloads, d.effects = append(d.payloads, end.payloads...), append(d.effects, end.effects...)
+	return d, err
 }
 
 // abandonCompaction lets go of a run that does not stop. A native one may still take

@@ -321,7 +321,7 @@ func (s *Service) load(id transcript.ThreadID, sl *slot, create bool) {
 		idle: time.NewTimer(s.cfg.IdleAfter),
 	}
 	a.measure()
-	a.native = a.keepsHistory() && st.compactedNatively()
+	a.native = a.keepsHistory() && (st.compactedNatively() || st.Overfull) // what nobody knows is tried where it is needed
 	a.loop(func(err error) {
 		if err != nil {
 			sl.err = fault.Wrap(fault.Unavailable, err, "thread %s cannot be loaded: the storage failed; retry later", id)

@@ -50,6 +50,7 @@ type state struct {
 	Meter           compaction.Meter                           // how large the next request is
 	Budget          compaction.Budget                          // of the turn in progress
 	Pressed         bool                                       // the turn in progress was told that its budget is nearly spent
+	Overfull        bool                                       // a runtime takes no more before it was compacted
 	Overflows       int                                        // of the turn in progress, with a compaction each
 	Learned         []LearnedWindow                            // newest last; one per model
 	Pins            []Pin
@@ -68,7 +69,7 @@ func (s *state) cursor() events.Cursor { return events.Cursor{Journal: s.journal
 
 // snapshotVersion changes whenever a snapshot of before cannot be used any more;
 // the state is then folded from the first event.
-const snapshotVersion = 10
+const snapshotVersion = 11
 
 // An idempotency key is remembered for acceptedFor, unless a thread is given more
 // than maxAccepted of them in that time.
@@ -116,6 +117,7 @@ func newIndex() index {
 func evolve(s *state, seq int64, at time.Time, p Payload) {
 	s.Seq, s.UpdatedAt = seq, at
 	s.foldSession(p)
+	s.foldOverflow(p)
 	s.accept(acceptedIn(p), at)
 	s.learn(learnedIn(p))
 	if s.otherContext(p) {
