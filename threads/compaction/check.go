@@ -305,7 +305,7 @@ func (k *checker) survivors() error {
 	for i := range p.nodes {
 		n := &p.nodes[i]
 		kept, retained := k.kept[n.item.ID]
-		whole := retained && richness[kept.Form] == richness[n.form]
+		whole := retained && n.stays(kept)
 		switch {
 		case n.open && !whole && !(retained && n.isOutput()):
 			return fmt.Errorf("open item %s does not survive whole", n.item.ID)
@@ -318,6 +318,13 @@ func (k *checker) survivors() error {
 		}
 	}
 	return nil
+}
+
+// stays reports whether kept shows as much of the node as there was: a clipped one may be
+// clipped further, in the same form.
+func (n *node) stays(kept transcript.Kept) bool {
+	as := n.asIs()
+	return richness[kept.Form] == richness[as.form] && kept.Text == as.text
 }
 
 // planner is one that has reserved what the means of c promises.

@@ -1,6 +1,7 @@
 package compaction
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -86,5 +87,28 @@ func TestCheckRefusesRicherForms(t *testing.T) {
 	}
 	if err := Check(in, c); err == nil || !strings.Contains(err.Error(), "would become whole") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// What lost its image is clipped as a form, and still has every word: cutting those is
+// no way to keep it as it is.
+func TestCheckCatchesWordsCutInTheSameForm(t *testing.T) {
+	entries := script("u a u a u a", 6, 400)
+	ask := slices.IndexFunc(entries, func(e transcript.Entry) bool { return e.Item.ID == "item-34" }) // the last one of the user
+	entries[ask].Form = transcript.FormClipped
+	in := Input{Entries: entries, Budget: 1_500}
+	c := mustCompose(t, in)
+	i := slices.IndexFunc(c.Kept, func(k transcript.Kept) bool { return k.ItemID == entries[ask].Item.ID })
+	if c.Outcome != Completed || i < 0 || c.Kept[i].Form != transcript.FormClipped {
+		t.Fatalf("the context to break is %s, its last request %v", c.Outcome, c.Kept)
+	}
+	k := newChecker(in, c)
+	if err := cmp.Or(k.items(), k.survivors()); err != nil {
+		t.Fatalf("unbroken: %v", err)
+	}
+	c.Kept[i].Text = c.Kept[i].Text[:len(c.Kept[i].Text)/2]
+	k = newChecker(in, c)
+	if err := cmp.Or(k.items(), k.survivors()); err == nil || !strings.Contains(err.Error(), "last user request") {
+		t.Errorf("half of the last request's words are gone: %v", err)
 	}
 }
