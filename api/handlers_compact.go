@@ -36,8 +36,9 @@ func (s *Server) compactCancel(ctx context.Context, p *CompactionParams) (*Compa
 	return &CompactCancelResult{Compaction: ack.Record, AsOf: ack.AsOf.String()}, nil
 }
 
-// compactUndo takes the newest completed local compaction of an idle thread back: the
-// context holds again what it held before, and everything that came since.
+// compactUndo takes the newest completed compaction of an idle thread back, if it was
+// local or the provider can be told the history anew: the context holds again what it
+// held before, and everything that came since.
 func (s *Server) compactUndo(ctx context.Context, p *CompactUndoParams) (*CompactUndoResult, error) {
 	id := transcript.ThreadID(p.ThreadID)
 	ack, err := s.service(id).UndoCompaction(ctx, threads.UndoParams{
@@ -48,7 +49,7 @@ func (s *Server) compactUndo(ctx context.Context, p *CompactUndoParams) (*Compac
 	}
 	return &CompactUndoResult{
 		CompactionID: string(ack.CompactionID), Epoch: ack.Epoch, Tokens: ack.Context, Source: ack.Source,
-		Window: positive(ack.Window), AsOf: ack.AsOf.String(),
+		Window: positive(ack.Window), NativeID: nullable(ack.NativeSession), Retold: ack.Retold, AsOf: ack.AsOf.String(),
 	}, nil
 }
 

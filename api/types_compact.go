@@ -68,6 +68,12 @@ type CompactUndoResult struct {
 	Source string `json:"source"`
 	// Window is the context window in tokens; null if unknown.
 	Window *int `json:"window"`
+	// NativeID is the provider's own id of the session that has the context now; null if
+	// the provider keeps no history.
+	NativeID *string `json:"nativeId"`
+	// Retold says that this session is a fresh one, which was told the context from the
+	// journal. Otherwise the session of before goes on.
+	Retold bool `json:"retold"`
 	// AsOf is the cursor to follow the thread from.
 	AsOf string `json:"asOf"`
 }

@@ -30,8 +30,8 @@ type SessionUpdatedParams struct {
 	// Previous is that of the one before; null if there was none.
 	Previous *string `json:"previous"`
 	// Reason is `opened`, `replaced` (the one before is gone, or has another history; the
-	// new one was told what the thread holds), `rebased` or `restored`. A compaction that
-	// rebased has both ids in its record, and is not followed by this.
+	// new one was told what the thread holds), `rebased` (a local compaction made it) or
+	// `restored` (an undo did). The last two follow the event of the compaction or the undo.
 	Reason string `json:"reason"`
 }
 

@@ -172,6 +172,7 @@ func (c endCompaction) decide(s *state, env env) (decision, error) {
 		d.effects = append(d.effects, tellHooks{rec, c.instructions})
 	}
 	if session != nil {
+		ps = append(ps, s.sessionUpdated(*session, SessionRebased))
 		d.effects = append(d.effects, useSession{c.rebased})
 	}
 	turn := s.activeTurn()

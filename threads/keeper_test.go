@@ -50,6 +50,20 @@ func rebasing(c *threads.Config) { c.Providers[0].AutoRebase = true }
 // native is the id of a thread's session.
 func (b *bench) native(id transcript.ThreadID) string { return b.read(id).NativeSession }
 
+// wantSession: the newest change of a thread's session is want.
+func (b *bench) wantSession(id transcript.ThreadID, want threads.SessionUpdated) {
+	b.t.Helper()
+	var got threads.SessionUpdated
+	for _, p := range b.payloads(id) {
+		if s, is := p.(threads.SessionUpdated); is {
+			got = s
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		b.t.Errorf("the session that was told of last (-want +got):\n%s", diff)
+	}
+}
+
 func history(t testing.TB, k *fake.Runtime, native string) []string {
 	t.Helper()
 	h, err := k.History(native)

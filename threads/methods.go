@@ -230,6 +230,23 @@ func (p CompactParams) check() error {
 	return nil
 }
 
+// checkRoute refuses what the route cannot heed: what a provider makes of its history, and
+// how large, is its own affair.
+func (p CompactParams) checkRoute() error {
+	var name string
+	switch {
+	case p.Route != compaction.RouteNative:
+		return nil
+	case p.Budget > 0:
+		name = "budget"
+	case p.Writer != "":
+		name = "writer"
+	default:
+		return nil
+	}
+	return fault.New(fault.Invalid, "%s is for the route local; on the route native the provider decides: leave %s out, or ask for the route local", name, name)
+}
+
 // StartCompaction asks for a compaction. While one runs its record is returned
 // and no second one starts. The reply is an acknowledgement: a refusal, too, is
 // an outcome of the record. With Wait the reply comes when the record is
@@ -242,6 +259,9 @@ func (s *Service) StartCompaction(ctx context.Context, p CompactParams) (Compact
 	hashed.IdempotencyKey, hashed.Wait = "", false
 	hash := requestHash(hashed)
 	p.Route = cmp.Or(p.Route, s.cfg.CompactionRoute) // journaled with the request, so a restart keeps it
+	if err := p.checkRoute(); err != nil {
+		return CompactAck{}, err
+	}
 	ack, err := ask[CompactAck](ctx, s, p.Thread, inUse{requestCompaction{p, hash}, p.IdempotencyKey, hash})
 	if err == nil && p.Wait && !ack.Record.Terminal() {
 		ack, err = s.awaitCompaction(ctx, p.Thread, ack.Record.CompactionID)

@@ -43,7 +43,8 @@ const (
 	SessionRestored SessionReason = "restored" // an undo did
 )
 
-// SessionUpdated tells of a thread's new native session.
+// SessionUpdated tells of a thread's new native session. Of one that a compaction or an
+// undo made it follows in the same commit.
 type SessionUpdated struct {
 	Provider string        `json:"provider"`
 	NativeID string        `json:"nativeId"`
@@ -77,7 +78,9 @@ func (s *state) staleSession() {
 func (s *state) foldSession(p Payload) {
 	switch p := p.(type) {
 	case SessionUpdated:
-		s.enterSession(p.Provider, p.NativeID)
+		if p.Reason != SessionRebased && p.Reason != SessionRestored { // their compaction or undo brought it
+			s.enterSession(p.Provider, p.NativeID)
+		}
 	case ThreadReverted:
 		s.staleSession()
 	case CompactionUndone:
@@ -105,6 +108,15 @@ func (s *state) restoreSession(with *NativeSession) {
 		s.Left = nil
 	}
 	s.Native = *with
+}
+
+// sessionUpdated tells of the session that takes the place of the thread's.
+func (s *state) sessionUpdated(to NativeSession, why SessionReason) SessionUpdated {
+	told := SessionUpdated{Provider: to.Provider, NativeID: to.ID, Reason: why}
+	if s.Native.Provider == to.Provider {
+		told.Previous = s.Native.ID
+	}
+	return told
 }
 
 // leaveSession folds a rebase: the session before is kept in mind as long as nothing is

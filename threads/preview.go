@@ -40,6 +40,9 @@ func (s *Service) PreviewCompaction(ctx context.Context, p CompactParams) (Previ
 		return Preview{}, err
 	}
 	p.Route = cmp.Or(p.Route, s.cfg.CompactionRoute)
+	if err := p.checkRoute(); err != nil {
+		return Preview{}, err
+	}
 	type look struct {
 		a    *actor
 		run  *compactionRun

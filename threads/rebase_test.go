@@ -94,18 +94,27 @@ func TestUndoOfARebaseGoesBackToTheOldSession(t *testing.T) {
 	b.filled(id, 20)
 	old := b.native(id)
 	rec := b.compact(threads.CompactParams{Thread: id, Route: compaction.RouteLocal, Budget: 4000})
-	b.undo(id, rec.CompactionID)
+	b.wantSession(id, threads.SessionUpdated{Provider: "keeper", NativeID: rec.Rebase.To, Previous: old, Reason: threads.SessionRebased})
+	ack := b.undo(id, rec.CompactionID)
+	b.wantSession(id, threads.SessionUpdated{Provider: "keeper", NativeID: old, Previous: rec.Rebase.To, Reason: threads.SessionRestored})
+	if ack.NativeSession != old || ack.Retold {
+		t.Errorf("the undo tells %+v", ack)
+	}
 	if got := b.native(id); got != old {
 		t.Errorf("the thread is in %s, want the old session %s", got, old)
+	}
+	if got := b.read(id).Occupancy; got.Context != rec.Before.Tokens {
+		t.Errorf("the context has %+v, and had %+v", got, rec.Before)
 	}
 	b.wantKept(t, k, id)
 
 	rec = b.compact(threads.CompactParams{Thread: id, Route: compaction.RouteLocal, Budget: 4000})
 	b.said(id, "something new")
-	b.undo(id, rec.CompactionID)
-	if got := b.native(id); got == old || got == rec.Rebase.To {
-		t.Errorf("the thread is in %s, which does not have what was said since", got)
+	ack = b.undo(id, rec.CompactionID)
+	if got := b.native(id); got == old || got == rec.Rebase.To || ack.NativeSession != got || !ack.Retold {
+		t.Errorf("the thread is in %s, which does not have what was said since; the undo tells %+v", got, ack)
 	}
+	b.wantSession(id, threads.SessionUpdated{Provider: "keeper", NativeID: b.native(id), Previous: rec.Rebase.To, Reason: threads.SessionRestored})
 	b.wantKept(t, k, id)
 	b.said(id, "go on")
 	b.wantKept(t, k, id)
@@ -125,7 +134,9 @@ func TestUndoOfANativeCompactionTellsAFreshSessionEverything(t *testing.T) {
 	if r, ok := errors.AsType[*fault.Error](err); !ok || r.Data.(threads.UndoRefusal).Code != threads.UndoNotNewest || r.Data.(threads.UndoRefusal).Undoable != second.CompactionID {
 		t.Errorf("undo of the older one: %v", err)
 	}
-	b.undo(id, second.CompactionID)
+	if ack := b.undo(id, second.CompactionID); !ack.Retold || ack.Context < first.Before.Tokens/2 {
+		t.Errorf("the undo tells %+v; before all the context had %+v", ack, first.Before)
+	}
 	b.wantKept(t, k, id)
 	_, err = b.svc.UndoCompaction(t.Context(), threads.UndoParams{Thread: id, Compaction: second.CompactionID})
 	if r, ok := errors.AsType[*fault.Error](err); !ok || r.Data.(threads.UndoRefusal).Code != threads.UndoAlready {
@@ -233,7 +244,11 @@ func TestALossyCompactionIsMadeGoodFromTheJournal(t *testing.T) {
 			b := keeping(t, k)
 			id := b.create()
 			b.filled(id, 20)
-			rec := b.compact(threads.CompactParams{Thread: id, Route: route, Budget: 4000})
+			p := threads.CompactParams{Thread: id, Route: route}
+			if route == "" {
+				p.Budget = 4000
+			}
+			rec := b.compact(p)
 			if route == "" && (*rec.Outcome != compaction.Completed || rec.Rebase == nil) {
 				t.Errorf("record %s", mustJSON(t, rec))
 			}

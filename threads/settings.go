@@ -2,6 +2,7 @@ package threads
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -66,10 +67,13 @@ func (s *state) patched(env env, p SettingsPatch) ([]Payload, error) {
 // resettle checks settings that were changed. What the change did not touch was
 // allowed before and stays, also if its provider is not configured any more.
 func (s *Service) resettle(old, changed Settings) (Settings, error) {
-	if changed.Provider == old.Provider && changed.Model == old.Model {
-		return s.settleRest(changed)
+	switch {
+	case changed.Provider != old.Provider || changed.Model != old.Model:
+		return s.settle(changed)
+	case changed.Cwd != old.Cwd:
+		return s.settleWhere(changed)
 	}
-	return s.settle(changed)
+	return s.settleRest(changed)
 }
 
 // settle fills what a client left out of a thread's settings, and refuses what is
@@ -96,7 +100,23 @@ func (s *Service) settle(in Settings) (Settings, error) {
 		}
 		return in, fault.New(fault.Invalid, "provider %q has no model %q; it has: %s", in.Provider, in.Model, strings.Join(ids, ", "))
 	}
-	return s.settleRest(in)
+	return s.settleWhere(in)
+}
+
+// settleWhere is settle for all but the provider and the model. A runtime works in the
+// folder, and would go on somewhere else without a word (codex 0.171, observed); for
+// others it is only told.
+func (s *Service) settleWhere(in Settings) (Settings, error) {
+	in, err := s.settleRest(in)
+	if err != nil {
+		return in, err
+	}
+	if p, _ := s.provider(in.Provider); isRuntime(p) {
+		if info, err := os.Stat(in.Cwd); err != nil || !info.IsDir() {
+			return in, fault.New(fault.Invalid, "cwd is %q, which is no folder here; %s works in it, so name one that is there", in.Cwd, in.Provider)
+		}
+	}
+	return in, nil
 }
 
 // settleRest is settle for all but the provider and the model.

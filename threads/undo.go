@@ -35,7 +35,11 @@ type UndoAck struct {
 	Context      int // tokens of the next request
 	Source       string
 	Window       int // 0 if unknown
-	AsOf         events.Cursor
+	// NativeSession is the one that has the restored context; empty if the provider
+	// keeps no history. Retold: it is a fresh one that was told the context.
+	NativeSession string
+	Retold        bool
+	AsOf          events.Cursor
 }
 
 // An UndoRefusal is the data of the fault of an undo that is refused.
@@ -51,15 +55,17 @@ type UndoRefusal struct {
 
 // Codes of refused undos.
 const (
-	UndoNative        = "undoNative"       // the provider compacted its own history
+	UndoNative        = "undoNative"       // the provider compacted its own history, and no session can be told anew
 	UndoWouldOverflow = "wouldOverflow"    // what would come back does not fit
 	UndoNotCompleted  = "undoNotCompleted" // it changed nothing
 	UndoNotNewest     = "undoNotNewest"    // a newer one stands on it
 	UndoAlready       = "undoAlready"      // it was undone
 )
 
-// UndoCompaction takes a completed local compaction back. The thread must be idle.
-// It returns when the context is what it was, which is durable then.
+// UndoCompaction takes a completed compaction back: a local one, and of a runtime also
+// one that the provider made, because a fresh session can be told what the journal has.
+// The thread must be idle. It returns when the context is what it was, which is durable
+// then.
 func (s *Service) UndoCompaction(ctx context.Context, p UndoParams) (UndoAck, error) {
 	hash := requestHash([]string{string(p.Thread), string(p.Compaction)})
 	prepared, a, err := s.restore(ctx, p.Thread, p.Compaction)
@@ -104,16 +110,20 @@ func (c undoCompaction) decide(s *state, env env) (decision, error) {
 		undone.Session = &c.prepared.native
 		d.effects = []effect{useSession{c.prepared.sess}}
 	}
-	u := s.measured(env, after)
+	u := s.measured(env, c.id, after)
 	gate := s.Gate.Undone(env.gateKey(s.Settings), compaction.Load{Used: u.Context, Base: env.base, Window: env.window})
 	undone.Gate = &gate
-	d.payloads = []Payload{undone, u}
+	d.payloads = []Payload{undone}
+	if undone.Session != nil {
+		d.payloads = append(d.payloads, s.sessionUpdated(*undone.Session, SessionRestored))
+	}
+	d.payloads = append(d.payloads, u)
 	return d, nil
 }
 
 // fits refuses an undo whose context the window does not hold.
 func (s *state) fits(env env, id transcript.CompactionID, after []transcript.Entry) error {
-	u := s.measured(env, after)
+	u := s.measured(env, id, after)
 	if env.window <= 0 || u.Context <= env.window {
 		return nil
 	}
@@ -124,9 +134,10 @@ func (s *state) fits(env env, id transcript.CompactionID, after []transcript.Ent
 
 func (c undoCompaction) answer(env env) func(*state) any {
 	return func(s *state) any {
+		native := s.nativeFor(s.Settings.Provider)
 		return UndoAck{
 			CompactionID: c.id, Epoch: s.Transcript.Epoch(), Context: s.Usage.Context, Source: s.Usage.Source,
-			Window: env.window, AsOf: s.cursor(),
+			Window: env.window, NativeSession: native, Retold: native != "" && !s.Native.Used, AsOf: s.cursor(),
 		}
 	}
 }
@@ -343,9 +354,10 @@ func refuseUndo(r UndoRefusal, format string, args ...any) error {
 	return f
 }
 
-// measured tells the size of the next request if its context is entries, of which
-// no provider has counted anything yet.
-func (s *state) measured(env env, entries []transcript.Entry) UsageUpdated {
+// measured tells the size of the next request if a compaction is taken back and its
+// context is entries: by what the meter has learned; else what it was, if nothing came
+// since; else by the ruler.
+func (s *state) measured(env env, id transcript.CompactionID, entries []transcript.Entry) UsageUpdated {
 	units := env.base
 	estimate := env.auto.bare
 	for _, e := range entries {
@@ -353,15 +365,27 @@ func (s *state) measured(env env, entries []transcript.Entry) UsageUpdated {
 		estimate += transcript.Estimate(e.Item.Body)
 	}
 	u := UsageUpdated{Total: s.Usage.Total, Context: units, Source: transcript.Ruler, Base: env.base, Window: env.window}
-	if s.Meter.Ratio > 0 {
+	newest := transcript.Turn{}
+	if n := len(s.Transcript.Turns); n > 0 {
+		newest = s.Transcript.Turns[n-1]
+	}
+	u.TurnID = newest.ID
+	r := s.compaction(id)
+	switch {
+	case s.Meter.Ratio > 0:
 		m := s.Meter
 		m.Forget()
 		u.Context, u.Source = m.Tokens(s.Settings.model(), estimate)
-	}
-	if n := len(s.Transcript.Turns); n > 0 {
-		u.TurnID = s.Transcript.Turns[n-1].ID
+	case r != nil && r.TurnID == newest.ID && newest.Kind == transcript.TurnCompact && r.Before.In(env.window) && s.wholeBut(id):
+		u.Context, u.Source = r.Before.Tokens, r.Before.Source
 	}
 	return u
+}
+
+// wholeBut reports whether the provider has compacted nothing but in one compaction: a
+// session that is told the context knows more than the one before else.
+func (s *state) wholeBut(id transcript.CompactionID) bool {
+	return !slices.ContainsFunc(s.Compactions, func(r compaction.Record) bool { return r.CompactionID != id && r.Replaced() })
 }
 
 // undo folds CompactionUndone.

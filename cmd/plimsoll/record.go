@@ -108,7 +108,7 @@ func itemsText(c *compaction.ItemCounts) string {
 }
 
 func epochText(r *compaction.Record) string {
-	if r.Outcome != nil && *r.Outcome == compaction.Completed {
+	if r.Outcome != nil && *r.Outcome == compaction.Completed && r.Writer != nil { // only a checkpoint opens one
 		return fmt.Sprintf("%d → %d", r.Epoch, r.Epoch+1)
 	}
 	return strconv.Itoa(r.Epoch)

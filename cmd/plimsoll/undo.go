@@ -115,6 +115,12 @@ func (c *compactCmd) undo(ctx context.Context, m *Main, cl *client, thread strin
 		return printJSON(m.Stdout, res)
 	}
 	say(m.Stdout, "compaction %s is undone: the context has %s again, in epoch %d\n", res.CompactionID, plural(res.Tokens, "token"), res.Epoch)
+	switch {
+	case res.NativeID != nil && res.Retold:
+		say(m.Stdout, "the provider was told the context anew, in the session %s\n", printable(*res.NativeID))
+	case res.NativeID != nil:
+		say(m.Stdout, "the provider goes on with its session of before, %s\n", printable(*res.NativeID))
+	}
 	return nil
 }
 

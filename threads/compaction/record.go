@@ -88,7 +88,7 @@ type Record struct {
 	Code              *string                 `json:"code"`
 	Reason            *string                 `json:"reason"`
 	Remedy            *string                 `json:"remedy"`
-	Epoch             int                     `json:"epoch"`   // the epoch the compaction found; a completed one opens Epoch+1
+	Epoch             int                     `json:"epoch"`   // the epoch the compaction found; a checkpoint opens Epoch+1
 	BaseSeq           int64                   `json:"baseSeq"` // the journal position whose context is compacted
 	Ruler             string                  `json:"ruler"`
 	Target            *int                    `json:"target"`
@@ -119,6 +119,14 @@ type Measure struct {
 	// WindowSource says who told Window: config, server, builtin, learned (from an
 	// error) or provider (in a report).
 	WindowSource *string `json:"windowSource"`
+}
+
+// In reports whether m is a size in a window of so many tokens; 0 or less is unknown.
+func (m *Measure) In(window int) bool {
+	if m == nil || m.Window == nil {
+		return m != nil && window <= 0
+	}
+	return *m.Window == window
 }
 
 // A Window is the size of a model's context window in tokens, 0 if unknown, and who
