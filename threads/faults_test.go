@@ -506,6 +506,29 @@ func TestProviderThatListsNothingDelaysTheStartByAFixedTime(t *testing.T) {
 	})
 }
 
+// A provider that is slow to give up is waited for, so that no child of it is left when
+// the server has ended.
+func TestCloseWaitsForProvidersThatAreStillAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answer := make(chan struct{})
+		b := newBench(t, func(c *threads.Config) {
+			c.Providers = append(c.Providers, threads.Provider{Name: "slow", Kind: "puppet", Adapter: unlisted{c.Providers[0].Adapter, answer}})
+		})
+		closed := make(chan error, 1)
+		go func() { closed <- b.svc.Close(context.Background()) }()
+		synctest.Wait()
+		select {
+		case err := <-closed:
+			t.Errorf("closed while a provider is asked: %v", err)
+		default:
+		}
+		close(answer)
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestRelativeFolderIsRefused(t *testing.T) {
 	b := newBench(t)
 	_, err := b.svc.CreateThread(t.Context(), threads.CreateParams{Settings: threads.Settings{Cwd: "here"}})

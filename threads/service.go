@@ -174,10 +174,10 @@ func (s *Service) listModels(ctx context.Context) {
 	}
 	s.mu.Unlock()
 	for _, p := range s.cfg.Providers {
-		go func() {
+		s.actors.Go(func() {
 			s.askModels(ctx, p)
 			answers <- struct{}{}
-		}()
+		})
 	}
 	for range s.cfg.Providers {
 		select {
