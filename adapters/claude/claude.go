@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -127,6 +128,25 @@ func homeOf(env []string) string {
 	return filepath.Join(valueOf(env, "HOME"), ".claude")
 }
 
+// homeMissing returns the home that was named, if it is no folder. Claude Code would make
+// it, without a login, wherever a slip of the pen puts it.
+func (o Options) homeMissing() (dir string, missing bool) {
+	if dir = valueOf(o.Env, "CLAUDE_CONFIG_DIR"); dir == "" {
+		return "", false
+	}
+	info, err := os.Stat(dir)
+	return dir, err != nil || !info.IsDir()
+}
+
+// homeFix says what to do about a home that is not there.
+func (o Options) homeFix(dir string) string {
+	where := "CLAUDE_CONFIG_DIR"
+	if o.Home != "" {
+		where = "home in [providers." + o.Name + "]"
+	}
+	return "correct " + where + ", or make the folder and log in there: CLAUDE_CONFIG_DIR=" + dir + " claude /login"
+}
+
 // Models implements adapters.Adapter. Claude Code does not tell their windows before
 // they have answered; they are learned from its reports.
 func (a *adapter) Models(ctx context.Context) ([]adapters.ModelInfo, error) {
@@ -172,6 +192,9 @@ func (a *adapter) listed(h hello) []adapters.ModelInfo {
 func (a *adapter) Open(ctx context.Context, p adapters.OpenParams) (adapters.Session, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.o.OpenTimeout)
 	defer cancel()
+	if err := a.homeProblem(); err != nil { // before a lease makes one
+		return nil, err
+	}
 	s := &session{a: a, o: a.o, params: p, id: p.NativeID, known: p.NativeID != "", opening: make(chan struct{}, 1)}
 	if s.id == "" {
 		s.id = uuid.NewString()

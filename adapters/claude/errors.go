@@ -31,6 +31,14 @@ func (o Options) startProblem(err error) error {
 	return died(o.Name, err)
 }
 
+// homeProblem says that the home which was named is not there.
+func (a *adapter) homeProblem() error {
+	if dir, missing := a.o.homeMissing(); missing && a.o.dial == nil {
+		return unavailable(a.o.Name, "the home %s of Claude Code is not there; %s", dir, a.o.homeFix(dir))
+	}
+	return nil
+}
+
 // died tells that Claude Code ended, and what it said last.
 func died(name string, err error) error {
 	switch exit, ended := errors.AsType[*child.ExitError](err); {

@@ -9,17 +9,18 @@ import (
 	"time"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
+	"github.com/plimsoll-dev/plimsoll/adapters/adaptertest/clis"
 	"github.com/plimsoll-dev/plimsoll/threads/fault"
 )
 
 // Whatever the program is, it is said what is wrong with it, in time, and nothing of it
 // is left.
 func TestAProgramThatIsNoClaudeCode(t *testing.T) {
-	for role, want := range map[string]string{
-		"garbage": "is it Claude Code?",
-		"hang":    "did not start within",
-		"die":     "unknown option '--permission-prompt-tool'",
-		"endless": "a line is too long",
+	for role, want := range map[string]struct{ opened, probed string }{
+		"garbage": {"is it Claude Code?", `is not Claude Code: asked for its version, it says "Welcome!`},
+		"hang":    {"did not start within", "did not start within"},
+		"die":     {"unknown option '--permission-prompt-tool'", "is not Claude Code: asked for its version, "},
+		"endless": {"a line is too long", "is not Claude Code: asked for its version"},
 	} {
 		t.Run(role, func(t *testing.T) {
 			t.Parallel()
@@ -32,10 +33,10 @@ func TestAProgramThatIsNoClaudeCode(t *testing.T) {
 				OpenTimeout: limit,
 			})
 			s, err := a.Open(context.Background(), adapters.OpenParams{Cwd: t.TempDir()})
-			if s != nil || fault.CodeOf(err) != fault.Unavailable || !strings.Contains(err.Error(), want) {
+			if s != nil || fault.CodeOf(err) != fault.Unavailable || !strings.Contains(err.Error(), want.opened) {
 				t.Errorf("%v", err)
 			}
-			if p := a.Probe(context.Background()); len(p.Problems) != 1 || p.Problems[0].Fix == "" || !strings.Contains(p.Problems[0].Text, want) {
+			if p := a.Probe(context.Background()); len(p.Problems) != 1 || p.Problems[0].Fix == "" || !strings.Contains(p.Problems[0].Text, want.probed) {
 				t.Errorf("doctor is told %+v", p)
 			}
 		})
@@ -47,6 +48,49 @@ func TestAProgramThatIsNotThere(t *testing.T) {
 	_, err := a.Open(context.Background(), adapters.OpenParams{Cwd: t.TempDir()})
 	if fault.CodeOf(err) != fault.Unavailable || !strings.Contains(err.Error(), "npm install -g @anthropic-ai/claude-code") {
 		t.Errorf("%v", err)
+	}
+}
+
+// What a doctor is told first is what helps: what the program is, not how it failed.
+func TestTheProbeNamesWhatIsMissing(t *testing.T) {
+	ls := clis.Tool(t, "ls")
+	for name, tt := range map[string]struct {
+		o         Options
+		text, fix string
+	}{
+		"no program": {Options{Program: "/nowhere/claude"}, "there is no program /nowhere/claude", "install Claude Code"},
+		"another":    {Options{Program: ls}, ls + " is not Claude Code: asked for its version, it says", "set program in [providers.claude]"},
+		"no home":    {Options{Program: ls, Home: filepath.Join(t.TempDir(), "home")}, "is not there", "correct home in [providers.claude], or make the folder"},
+	} {
+		tt.o.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
+		p := New(tt.o).Probe(t.Context())
+		if len(p.Problems) != 1 || !strings.Contains(p.Problems[0].Text, tt.text) || !strings.Contains(p.Problems[0].Fix, tt.fix) {
+			t.Errorf("%s: %+v", name, p.Problems)
+		}
+	}
+}
+
+// Claude Code would make it, and begin without a login.
+func TestAHomeThatIsGoneIsNotMade(t *testing.T) {
+	gone := filepath.Join(t.TempDir(), "gone")
+	a := New(Options{Program: os.Args[0], Home: gone, Env: []string{roleEnv + "=hang", "HOME=" + t.TempDir()}})
+	_, err := a.Open(t.Context(), adapters.OpenParams{Cwd: t.TempDir()})
+	_, listed := a.Models(t.Context())
+	for _, err := range []error{err, listed} {
+		if fault.CodeOf(err) != fault.Unavailable || !strings.Contains(err.Error(), "the home "+gone+" of Claude Code is not there") {
+			t.Errorf("%v", err)
+		}
+	}
+	if _, err := os.Stat(gone); err == nil {
+		t.Error("the home was made")
+	}
+}
+
+func TestVersionLines(t *testing.T) {
+	for line, want := range map[string]string{"2.1.332 (Claude Code)": "2.1.332", "ls (GNU coreutils) 9.4": "", "": "", " (Claude Code)": "", "codex-cli 0.171.0": ""} {
+		if v, ok := VersionOf(line); ok != (want != "") || ok && v != want {
+			t.Errorf("%q: %q, %v", line, v, ok)
+		}
 	}
 }
 

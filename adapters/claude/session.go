@@ -99,6 +99,9 @@ func (a *adapter) start(ctx context.Context, o startOptions) (*peer, error) {
 	if o.model != "" && o.model != "default" {
 		args = append(args, "--model", o.model)
 	}
+	if err := a.homeProblem(); err != nil {
+		return nil, err
+	}
 	conn, err := a.dial(ctx, o.dir, append(args, a.o.Args...))
 	if err != nil {
 		return nil, a.o.startProblem(err)

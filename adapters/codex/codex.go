@@ -3,6 +3,7 @@ package codex
 import (
 	"context"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -83,20 +84,41 @@ func New(o Options) adapters.Runtime {
 	return &adapter{o: o}
 }
 
+// valueOf is the value of a variable; empty if there is none.
+func valueOf(env []string, name string) string {
+	for _, kv := range slices.Backward(env) {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			return v
+		}
+	}
+	return ""
+}
+
 // homeOf is where codex keeps its threads (CODEX_HOME, or ~/.codex).
 func homeOf(env []string) string {
-	value := func(name string) string {
-		for _, kv := range slices.Backward(env) {
-			if v, ok := strings.CutPrefix(kv, name+"="); ok {
-				return v
-			}
-		}
-		return ""
-	}
-	if dir := value("CODEX_HOME"); dir != "" {
+	if dir := valueOf(env, "CODEX_HOME"); dir != "" {
 		return dir
 	}
-	return filepath.Join(value("HOME"), ".codex")
+	return filepath.Join(valueOf(env, "HOME"), ".codex")
+}
+
+// homeMissing returns the home that was named, if it is no folder. Codex makes only the
+// one that it has by default.
+func (o Options) homeMissing() (dir string, missing bool) {
+	if dir = valueOf(o.Env, "CODEX_HOME"); dir == "" {
+		return "", false
+	}
+	info, err := os.Stat(dir)
+	return dir, err != nil || !info.IsDir()
+}
+
+// homeFix says what to do about a home that is not there.
+func (o Options) homeFix(dir string) string {
+	where := "CODEX_HOME"
+	if o.Home != "" {
+		where = "home in [providers." + o.Name + "]"
+	}
+	return "correct " + where + ", or make the folder and log in there: CODEX_HOME=" + dir + " codex login"
 }
 
 // Models implements adapters.Adapter. The first one is that of the configuration:
@@ -168,6 +190,9 @@ func (a *adapter) listModels(ctx context.Context, p *peer) ([]adapters.ModelInfo
 func (a *adapter) Open(ctx context.Context, p adapters.OpenParams) (adapters.Session, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.o.OpenTimeout)
 	defer cancel()
+	if err := a.homeProblem(); err != nil { // before a lease makes one
+		return nil, err
+	}
 	s := &session{a: a, o: a.o, params: p, id: p.NativeID, warned: map[string]bool{}, opening: make(chan struct{}, 1)}
 	if s.id != "" {
 		if err := s.lease(); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/plimsoll-dev/plimsoll/threads/fault"
 )
 
-// Probe implements adapters.Runtime. It starts codex, which asks no network for this.
+// Probe implements adapters.Runtime. It starts codex, which asks no model for this.
 func (a *adapter) Probe(ctx context.Context) adapters.Probe {
 	out := adapters.Probe{Program: a.o.Program, Tested: Tested, Login: "unknown"}
 	if path, err := proc.Find(a.o.Program); err == nil {
@@ -19,11 +19,13 @@ func (a *adapter) Probe(ctx context.Context) adapters.Probe {
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.o.OpenTimeout)
 	defer cancel()
+	if problem, ok := a.unfit(ctx); !ok {
+		out.Problems = append(out.Problems, problem)
+		return out
+	}
 	p, err := a.start(ctx, "", nil)
 	if err != nil {
-		out.Problems = append(out.Problems, adapters.Problem{
-			Text: fault.MessageOf(err), Fix: "install codex (npm install -g @openai/codex), or set program in [providers." + a.o.Name + "] to its path",
-		})
+		out.Problems = append(out.Problems, adapters.Problem{Text: fault.MessageOf(err), Fix: "run codex app-server by hand and see what it says"})
 		return out
 	}
 	defer p.close()
@@ -47,6 +49,39 @@ func (a *adapter) Probe(ctx context.Context) adapters.Probe {
 		out.Login, out.LoginDetail = "ok", "its provider needs none of OpenAI's"
 	}
 	return out
+}
+
+// VersionOf reads the version in the line that codex prints when it is asked for
+// --version ("codex-cli 0.171.0", observed). Not ok: it is another program's line.
+func VersionOf(line string) (version string, ok bool) {
+	name, version, _ := strings.Cut(line, " ")
+	return version, (name == "codex-cli" || name == "codex") && len(numbers(version)) == 3
+}
+
+// unfit says why there is nothing to start: ok if nothing is known against it.
+func (a *adapter) unfit(ctx context.Context) (p adapters.Problem, ok bool) {
+	if a.o.dial != nil {
+		return p, true
+	}
+	if dir, missing := a.o.homeMissing(); missing {
+		return adapters.Problem{Text: "its home " + dir + " is not there", Fix: a.o.homeFix(dir)}, false
+	}
+	line, err := proc.Version(ctx, a.o.Program, a.o.Env)
+	_, is := VersionOf(line)
+	section := "program in [providers." + a.o.Name + "]"
+	switch {
+	case proc.Missing(err):
+		return adapters.Problem{
+			Text: "there is no program " + a.o.Program, Fix: "install codex (npm install -g @openai/codex), or set " + section + " to its path",
+		}, false
+	case err != nil && ctx.Err() == nil, err == nil && !is:
+		says := "it says " + strconv.Quote(line)
+		if err != nil {
+			says = strings.TrimPrefix(err.Error(), "proc: ")
+		}
+		return adapters.Problem{Text: a.o.Program + " is not codex: asked for its version, " + says, Fix: "set " + section + " to the path of codex"}, false
+	}
+	return p, true
 }
 
 // older reports whether a version is older than another one, by their numbers. One that

@@ -69,6 +69,9 @@ var quiet = []string{
 
 // start starts a process and introduces this server.
 func (a *adapter) start(ctx context.Context, dir string, idle func(frame)) (*peer, error) {
+	if err := a.homeProblem(); err != nil {
+		return nil, err
+	}
 	conn, err := a.dial(ctx, dir)
 	if err != nil {
 		return nil, a.o.startProblem(err)

@@ -49,7 +49,15 @@ var roles = map[string]func(args []string){
 		}
 	},
 	"suicide": func([]string) { _ = syscall.Kill(os.Getpid(), syscall.SIGTERM); hang() },
-	"blind":   func([]string) { fmt.Print("done") }, // never reads its input
+	"chatter": func([]string) { fmt.Print("\n1.2.3 (Chatter)\nand more\n"); hang() },
+	"endless": func([]string) {
+		for {
+			if _, err := os.Stdout.WriteString(strings.Repeat("x", 1<<12)); err != nil {
+				return
+			}
+		}
+	},
+	"blind": func([]string) { fmt.Print("done") }, // never reads its input
 	// parent leaves a grandchild, which holds stdout open, and says its number.
 	"parent": func(args []string) {
 		fmt.Println(spawn(&syscall.SysProcAttr{}))
@@ -94,6 +102,31 @@ func spawn(attr *syscall.SysProcAttr) int {
 		panic(err)
 	}
 	return cmd.Process.Pid
+}
+
+// A program may not know the question, and print what it likes for as long as it likes.
+func TestVersionIsTheFirstLine(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for role, tt := range map[string]struct {
+		ctx        context.Context
+		line, fail string
+	}{
+		"echo":    {t.Context(), `["--version"]`, ""}, // it ends with status 3, and says what it was asked
+		"chatter": {t.Context(), "1.2.3 (Chatter)", ""},
+		"blind":   {t.Context(), "done", ""},
+		"suicide": {t.Context(), "", "--version ended with status"},
+		"hang":    {ended, "", "context canceled"},
+		"endless": {t.Context(), "", "prints what is no line"},
+	} {
+		line, err := Version(tt.ctx, os.Args[0], childEnv(role))
+		if line != tt.line || (err == nil) != (tt.fail == "") || err != nil && !strings.Contains(err.Error(), tt.fail) {
+			t.Errorf("%s: %q, %v", role, line, err)
+		}
+	}
+	if _, err := Version(t.Context(), filepath.Join(t.TempDir(), "nothing"), nil); !Missing(err) {
+		t.Errorf("a program that is not there: %v", err)
+	}
 }
 
 func TestMain(m *testing.M) {

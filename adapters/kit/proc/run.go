@@ -3,6 +3,8 @@ package proc
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"strings"
 	"time"
 )
 
@@ -67,6 +69,65 @@ func Run(ctx context.Context, j Job) (Result, error) {
 	}
 	r.Exit, r.Stdout, r.Stderr = exit, stdout.output(), stderr.output()
 	return r, err
+}
+
+// Bounds of a program that is asked for its version. Those that are started by an
+// interpreter take a second or two.
+const (
+	versionTimeout = 20 * time.Second
+	versionOutput  = 4096
+)
+
+// Version returns the first line that a program prints when it is asked for --version.
+// It is ended then: not all programs know that question. The error says why there is no
+// line.
+func Version(ctx context.Context, program string, env []string) (string, error) {
+	late, cancel := context.WithTimeout(ctx, versionTimeout)
+	defer cancel()
+	out := &head{bounded: bounded{max: versionOutput}, line: make(chan struct{})}
+	p, err := Start(Spec{Argv: []string{program, "--version"}, Env: env, Stdout: out})
+	if err != nil {
+		return "", err
+	}
+	select {
+	case <-p.Done():
+	case <-out.line:
+	case <-late.Done():
+	}
+	p.Kill()
+	exit, err := p.Wait()
+	text := strings.TrimLeft(string(out.out.Bytes), "\r\n")
+	line, _, whole := strings.Cut(text, "\n")
+	switch {
+	case whole || exit.Code == 0 && text != "":
+		return strings.TrimSpace(line), nil
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case len(out.out.Bytes) == versionOutput:
+		return "", fmt.Errorf("proc: %s --version prints what is no line", program)
+	case late.Err() != nil:
+		return "", fmt.Errorf("proc: %s --version prints nothing for %v", program, versionTimeout)
+	case err != nil:
+		return "", err
+	}
+	return "", fmt.Errorf("proc: %s --version ended with status %d", program, exit.Code)
+}
+
+// head keeps the beginning, and tells when there is a line of it or no room for one.
+type head struct {
+	bounded
+	line chan struct{}
+	told bool
+}
+
+// Write implements io.Writer; it never fails.
+func (h *head) Write(p []byte) (int, error) {
+	n, err := h.bounded.Write(p)
+	if text := bytes.TrimLeft(h.out.Bytes, "\r\n"); !h.told && (bytes.ContainsRune(text, '\n') || len(h.out.Bytes) == h.max) {
+		h.told = true
+		close(h.line)
+	}
+	return n, err
 }
 
 // bounded keeps the beginning of what is written to it. Its writer has ended when it

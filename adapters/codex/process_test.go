@@ -1,0 +1,57 @@
+package codex
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/plimsoll-dev/plimsoll/adapters"
+	"github.com/plimsoll-dev/plimsoll/adapters/adaptertest/clis"
+	"github.com/plimsoll-dev/plimsoll/threads/fault"
+)
+
+// What a doctor is told first is what helps: what the program is, not how it failed.
+func TestTheProbeNamesWhatIsMissing(t *testing.T) {
+	ls := clis.Tool(t, "ls")
+	for name, tt := range map[string]struct {
+		o         Options
+		text, fix string
+	}{
+		"no program": {Options{Program: "/nowhere/codex"}, "there is no program /nowhere/codex", "install codex"},
+		"another":    {Options{Program: ls}, ls + " is not codex: asked for its version, it says", "set program in [providers.codex]"},
+		"no home":    {Options{Program: ls, Home: filepath.Join(t.TempDir(), "home")}, "is not there", "correct home in [providers.codex], or make the folder"},
+	} {
+		tt.o.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
+		p := New(tt.o).Probe(t.Context())
+		if len(p.Problems) != 1 || !strings.Contains(p.Problems[0].Text, tt.text) || !strings.Contains(p.Problems[0].Fix, tt.fix) {
+			t.Errorf("%s: %+v", name, p.Problems)
+		}
+	}
+}
+
+// The lease of a thread would make the folder, and hide that codex has no login there.
+func TestAHomeThatIsGoneIsNotMade(t *testing.T) {
+	gone := filepath.Join(t.TempDir(), "gone")
+	a := New(Options{Program: clis.Tool(t, "ls"), Home: gone, Env: []string{"HOME=" + t.TempDir()}})
+	_, err := a.Open(t.Context(), adapters.OpenParams{Cwd: t.TempDir(), NativeID: "01a230ed-0000-70d3-aab2-c794b1a85cb4"})
+	_, listed := a.Models(t.Context())
+	for _, err := range []error{err, listed} {
+		if fault.CodeOf(err) != fault.Unavailable || !strings.Contains(err.Error(), "the home "+gone+" of codex is not there") {
+			t.Errorf("%v", err)
+		}
+	}
+	if _, err := os.Stat(gone); err == nil {
+		t.Error("the home was made")
+	}
+}
+
+func TestVersionLines(t *testing.T) {
+	for line, want := range map[string]string{
+		"codex-cli 0.171.0": "0.171.0", "codex-cli 0.172.0-alpha.3": "0.172.0-alpha.3", "ls (GNU coreutils) 9.4": "", "": "", "2.1.332 (Claude Code)": "",
+	} {
+		if v, ok := VersionOf(line); ok != (want != "") || ok && v != want {
+			t.Errorf("%q: %q, %v", line, v, ok)
+		}
+	}
+}
