@@ -287,7 +287,8 @@ func (o *demoOutput) addresses(s *server, thread string) {
 	say(o.w, "\n%s\n", o.s.bold("The server keeps running until Ctrl-C"))
 	o.line("api          " + s.url() + "/v1/threads/" + thread)
 	o.line("events       " + s.url() + "/v1/threads/" + thread + "/events")
-	o.line("description  " + s.url() + "/openapi.yaml")
-	o.line("token        plimsoll token --home " + shellWord(s.home.dir))
+	token := "plimsoll token --home " + shellWord(s.home.dir)
+	o.line("description  " + describedBy(s.url(), token))
+	o.line("token        " + token)
 	o.line("events here  plimsoll tail --home " + shellWord(s.home.dir) + " " + thread)
 }

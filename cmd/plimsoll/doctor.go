@@ -96,9 +96,12 @@ func examine(ctx context.Context, m *Main, h home) []finding {
 		}
 	} else {
 		var opened []finding
-		opened, served = checkOpen(ctx, m, h, cfg)
+		programs := m.checkRuntimes(ctx, cfg)
+		opened, served = checkOpen(ctx, m, h, cfg, brokenRuntimes(programs))
 		out = append(append(append(out, opened...), checkKeys(m, cfg)...), checkHooks(cfg)...)
-		out = append(out, m.checkRuntimes(ctx, cfg)...)
+		for _, f := range programs {
+			out = append(out, f.finding)
+		}
 	}
 	return append(out, checkPort(cfg, served))
 }
@@ -132,14 +135,14 @@ func checkHome(h home) finding {
 		}
 		return warning("home", detail, mends+fix)
 	}
-	var open []string
+	var open, paths []string
 	for _, e := range entries {
 		if info, err := e.Info(); err == nil && isHomeFile(e.Name()) && info.Mode().Perm()&0o077 != 0 {
-			open = append(open, shellWord(h.path(e.Name())))
+			open, paths = append(open, e.Name()), append(paths, shellWord(h.path(e.Name())))
 		}
 	}
 	if len(open) > 0 {
-		return warning("home", fmt.Sprintf("others may use %s of it", plural(len(open), "file")), mends+"chmod 600 "+strings.Join(open, " "))
+		return warning("home", h.dir+" keeps others out; in it, not of mode 0600: "+strings.Join(open, ", "), mends+"chmod 600 "+strings.Join(paths, " "))
 	}
 	return okay("home", h.dir+", private")
 }
@@ -194,11 +197,12 @@ func checkDisk(h home) finding {
 	return okay("disk", detail)
 }
 
-// checkOpen looks into the home through its owner, or by opening it.
-func checkOpen(ctx context.Context, m *Main, h home, cfg config) (out []finding, served bool) {
+// checkOpen looks into the home through its owner, or by opening it. Broken are the
+// providers whose failure is told elsewhere.
+func checkOpen(ctx context.Context, m *Main, h home, cfg config, broken map[string]bool) (out []finding, served bool) {
 	if !fileExists(h.path(dbFile)) {
 		none := warning("journal", "there is none yet", "it is made by the first start")
-		return append([]finding{none}, m.checkProvidersOf(ctx, h, cfg)...), false
+		return append([]finding{none}, m.checkProvidersOf(ctx, h, cfg, broken)...), false
 	}
 	cl, err := m.connectBy(ctx, h, m.openAsIs)
 	if err != nil {
@@ -214,7 +218,7 @@ func checkOpen(ctx context.Context, m *Main, h home, cfg config) (out []finding,
 		how = "served by the running server"
 	}
 	out = append(out, okay("journal", h.path(dbFile)+", "+how), checkThreads(ctx, cl))
-	out = append(out, m.checkProviders(ctx, cl, cfg)...)
+	out = append(out, m.checkProviders(ctx, cl, cfg, broken)...)
 	if !cl.local {
 		out = append(out, checkProtocol(ctx, h))
 	}

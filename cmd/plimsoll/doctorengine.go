@@ -18,14 +18,18 @@ import (
 	"github.com/plimsoll-dev/plimsoll/api"
 )
 
-// checkProviders asks the home's owner what its providers say: one finding each.
-func (m *Main) checkProviders(ctx context.Context, cl *client, cfg config) []finding {
+// checkProviders asks the home's owner what its providers say: one finding each, but for
+// the broken ones, of which it is told elsewhere what is wrong.
+func (m *Main) checkProviders(ctx context.Context, cl *client, cfg config, broken map[string]bool) []finding {
 	var list api.ProviderListResult
 	if err := cl.call(ctx, http.MethodGet, "/v1/providers", nil, &list); err != nil {
 		return []finding{failed("providers", err.Error(), "see the server's log")}
 	}
 	var out []finding
 	for _, p := range list.Data {
+		if p.Error != nil && broken[p.Name] {
+			continue
+		}
 		f := checkProvider(p, cfg.Providers[p.Name])
 		if base := cfg.Providers[p.Name].BaseURL; f.Status != findingFailed && base != "" {
 			// A configured model is listed whether or not its server is there.
@@ -43,11 +47,11 @@ func (m *Main) checkProviders(ctx context.Context, cl *client, cfg config) []fin
 
 // checkProvidersOf is checkProviders for a home that was never started: nothing is made
 // in it, so another one with its configuration is opened for the moment.
-func (m *Main) checkProvidersOf(ctx context.Context, h home, cfg config) (out []finding) {
-	broken := func(err error) []finding { return []finding{failed("providers", err.Error(), "see above")} }
+func (m *Main) checkProvidersOf(ctx context.Context, h home, cfg config, broken map[string]bool) (out []finding) {
+	failure := func(err error) []finding { return []finding{failed("providers", err.Error(), "see above")} }
 	dir, err := os.MkdirTemp("", "plimsoll-doctor-")
 	if err != nil {
-		return broken(err)
+		return failure(err)
 	}
 	defer func() {
 		if err := os.RemoveAll(dir); err != nil {
@@ -60,18 +64,18 @@ func (m *Main) checkProvidersOf(ctx context.Context, h home, cfg config) (out []
 		err = os.WriteFile(there.path(configFile), text, 0o600)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return broken(err)
+		return failure(err)
 	}
 	cl, err := m.inProcess(ctx, there, m.openAsIs)
 	if err != nil {
-		return broken(err)
+		return failure(err)
 	}
 	defer func() {
 		if err := cl.close(); err != nil {
 			out = append(out, failed("providers", err.Error(), ""))
 		}
 	}()
-	return m.checkProviders(ctx, cl, cfg)
+	return m.checkProviders(ctx, cl, cfg, broken)
 }
 
 // instead returns what a provider's server lists if the configured model is not among
@@ -127,14 +131,18 @@ func answers(ctx context.Context, url string) error {
 func checkProvider(p api.Provider, cfg providerConfig) finding {
 	section := "[providers." + p.Name + "] of " + configFile
 	about := fmt.Sprintf("%s (%s%s, %s)", p.Name, p.Kind, address(cfg), plural(len(p.Models), "model"))
+	_, runtime := runtimeForms[p.Kind]
 	switch {
+	case p.Error != nil && runtime: // the program itself works here
+		return failed("providers", fmt.Sprintf("%s (%s): %s", p.Name, p.Kind, strings.TrimPrefix(*p.Error, p.Name+": ")),
+			"start the server with the PATH and the login of this terminal, or correct "+section)
 	case p.Error != nil:
 		return failed("providers", fmt.Sprintf("%s (%s%s): %s", p.Name, p.Kind, address(cfg), *p.Error), "start its server, or correct "+section)
 	case len(p.Models) == 0:
 		return failed("providers", about, "name a model in "+section)
 	}
 	m := p.Models[0]
-	if _, runtime := runtimeForms[p.Kind]; m.ContextWindow == nil && runtime {
+	if m.ContextWindow == nil && runtime {
 		return okay("providers", about+": the window is learned from its first report")
 	}
 	if m.ContextWindow == nil {

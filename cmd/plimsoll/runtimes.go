@@ -85,8 +85,14 @@ func checkRuntime(c providerConfig) (key, problem string) {
 // probeTimeout bounds what doctor waits for one program.
 const probeTimeout = 30 * time.Second
 
+// A runtimeFinding is what was found of one program.
+type runtimeFinding struct {
+	provider string
+	finding
+}
+
 // checkRuntimes asks the programs that are configured what they are and can do.
-func (m *Main) checkRuntimes(ctx context.Context, cfg config) (out []finding) {
+func (m *Main) checkRuntimes(ctx context.Context, cfg config) (out []runtimeFinding) {
 	for _, name := range cfg.order {
 		p := cfg.Providers[name]
 		adapter, err := adapterKinds[p.Adapter].open(name, p, environment{getenv: m.Getenv, log: slog.New(slog.DiscardHandler)})
@@ -95,11 +101,24 @@ func (m *Main) checkRuntimes(ctx context.Context, cfg config) (out []finding) {
 		}
 		if rt, ok := adapter.(adapters.Runtime); ok {
 			ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-			out = append(out, findingsOf(name, rt.Probe(ctx))...)
+			for _, f := range findingsOf(name, rt.Probe(ctx)) {
+				out = append(out, runtimeFinding{name, f})
+			}
 			cancel()
 		}
 	}
 	return out
+}
+
+// brokenRuntimes names the programs whose check failed.
+func brokenRuntimes(found []runtimeFinding) map[string]bool {
+	broken := map[string]bool{}
+	for _, f := range found {
+		if f.Status == findingFailed {
+			broken[f.provider] = true
+		}
+	}
+	return broken
 }
 
 // findingsOf tells what a program is, and what is wrong with it.
@@ -107,7 +126,7 @@ func findingsOf(name string, p adapters.Probe) []finding {
 	const check = "runtime"
 	var out []finding
 	for _, problem := range p.Problems {
-		out = append(out, failed(check, name+": "+problem.Text, problem.Fix))
+		out = append(out, failed(check, name+": "+strings.TrimPrefix(problem.Text, name+": "), problem.Fix))
 	}
 	if len(out) > 0 {
 		return out
@@ -128,10 +147,10 @@ func findingsOf(name string, p adapters.Probe) []finding {
 		detail += " (" + p.LoginDetail + ")"
 	}
 	if r := p.Compaction.Refusal; r != nil {
-		return []finding{warning(check, detail+"; it cannot compact by itself: "+r.Reason, r.Remedy)}
+		return []finding{warning(check, detail+"; it has no native compaction: "+r.Reason, r.Remedy)}
 	}
 	if n := p.Compaction.Native; n != nil {
-		detail += "; it compacts by itself (" + n.Form + ")"
+		detail += "; it has a native compaction (" + n.Form + ")"
 	}
 	return []finding{okay(check, detail)}
 }

@@ -61,9 +61,9 @@ func TestDoctorSaysWhatAProgramIsAndWhatIsWrongWithIt(t *testing.T) {
 		probe adapters.Probe
 		want  finding
 	}{
-		"fine":      {adapters.Probe{Program: "/p", Version: "1", Tested: "1", Login: "ok", Compaction: native}, okay("runtime", "x: /p 1, logged in; it compacts by itself (f)")},
-		"newer":     {adapters.Probe{Program: "/p", Version: "2", Tested: "1", Login: "unknown", LoginDetail: "try it", Compaction: native}, okay("runtime", "x: /p 2 (tested with 1), login unknown (try it); it compacts by itself (f)")},
-		"refuses":   {adapters.Probe{Program: "/p", Version: "1", Tested: "1", Login: "ok", Compaction: refusal}, warning("runtime", "x: /p 1, logged in; it cannot compact by itself: it is too old", "update it")},
+		"fine":      {adapters.Probe{Program: "/p", Version: "1", Tested: "1", Login: "ok", Compaction: native}, okay("runtime", "x: /p 1, logged in; it has a native compaction (f)")},
+		"newer":     {adapters.Probe{Program: "/p", Version: "2", Tested: "1", Login: "unknown", LoginDetail: "try it", Compaction: native}, okay("runtime", "x: /p 2 (tested with 1), login unknown (try it); it has a native compaction (f)")},
+		"refuses":   {adapters.Probe{Program: "/p", Version: "1", Tested: "1", Login: "ok", Compaction: refusal}, warning("runtime", "x: /p 1, logged in; it has no native compaction: it is too old", "update it")},
 		"no login":  {adapters.Probe{Program: "/p", Version: "1", Tested: "1", Login: "missing", LoginDetail: "run: p login", Compaction: native}, failed("runtime", "x: /p 1, not logged in", "run: p login")},
 		"not there": {adapters.Probe{Program: "p", Problems: []adapters.Problem{{Text: "cannot be started", Fix: "install it"}}}, failed("runtime", "x: cannot be started", "install it")},
 	} {
@@ -97,12 +97,42 @@ func TestDoctorOnAMissingProgram(t *testing.T) {
 
 func TestDoctorOnTheRealPrograms(t *testing.T) {
 	codex, claude := clis.Codex(t), clis.Claude(t)
+	const nobody = "http://127.0.0.1:1" // with an address of their own they ask nobody else
 	t.Setenv("ANTHROPIC_API_KEY", "scripted")
-	out := doctorOf(t, "[providers.c]\nadapter = \"codex\"\nprogram = \""+codex+"\"\nhome = \""+t.TempDir()+"\"\n"+
+	t.Setenv("ANTHROPIC_BASE_URL", nobody)
+	home, err := clis.CodexHome(t.TempDir(), nobody, "")
+	mustDo(t, err)
+	out := doctorOf(t, "[providers.c]\nadapter = \"codex\"\nprogram = \""+codex+"\"\nhome = \""+home.Dir+"\"\n"+
 		"[providers.a]\nadapter = \"claude\"\nprogram = \""+claude+"\"\nhome = \""+t.TempDir()+"\"\n")
-	for _, want := range []string{"it compacts by itself (claude-command)", "a: " + claude, "c: " + codex} {
+	for _, want := range []string{"it has a native compaction (claude-command)", "a: " + claude, "c: " + codex} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
+	}
+}
+
+// What is wrong with a program is told once, with a remedy for that.
+func TestDoctorTellsEachFailureOfAProgramOnce(t *testing.T) {
+	t.Parallel()
+	ls, home := clis.Tool(t, "ls"), filepath.Join(t.TempDir(), "gone")
+	out := doctorOf(t, "[providers.none]\nadapter = \"codex\"\nprogram = \"/nowhere/codex\"\n"+
+		"[providers.other]\nadapter = \"claude\"\nprogram = \""+ls+"\"\n"+
+		"[providers.homeless]\nadapter = \"claude\"\nhome = \""+home+"\"\n"+
+		"[providers.away]\nadapter = \"codex\"\nhome = \""+home+"\"\n")
+	for name, want := range map[string]string{
+		"none":     "runtime failed none: there is no program /nowhere/codex install codex",
+		"other":    "runtime failed other: " + ls + " is not Claude Code: ",
+		"homeless": "runtime failed homeless: its home " + home + " is not there correct home in [providers.homeless], or make the folder and log in there: ",
+		"away":     "runtime failed away: its home " + home + " is not there correct home in [providers.away]",
+	} {
+		if n := strings.Count(out, " "+name+": ") + strings.Count(out, " "+name+" ("); n != 1 || !strings.Contains(out, want) {
+			t.Errorf("%s is told %d times, want once: %q, in\n%s", name, n, want, out)
+		}
+	}
+	if strings.Contains(out, "start its server") {
+		t.Errorf("a program has no server to start:\n%s", out)
+	}
+	if _, err := os.Stat(home); err == nil {
+		t.Error("a home of a program was made")
 	}
 }

@@ -183,14 +183,20 @@ func (s *server) url() string {
 	return "http://" + net.JoinHostPort(strings.Trim(host, "[]"), fmt.Sprint(addr.Port))
 }
 
+// describedBy is a command that prints the description of the API, which needs the token
+// as everything does.
+func describedBy(url, token string) string {
+	return `curl -H "Authorization: Bearer $(` + token + `)" ` + url + "/openapi.yaml"
+}
+
 // announce says where the server is and how to get the token, never the token.
 func (s *server) announce(w io.Writer, st style) {
 	say(w, "%s %s\n", st.bold("plimsoll"), version)
 	t := &table{head: []string{"", ""}}
 	t.add("  api", s.url()+"/v1")
-	t.add("  description", s.url()+"/openapi.yaml")
-	t.add("  home", s.home.dir)
 	token := "plimsoll token --home " + shellWord(s.home.dir)
+	t.add("  description", describedBy(s.url(), token))
+	t.add("  home", s.home.dir)
 	t.add("  token", token)
 	t.print(w, st)
 	// Two short lines that a shell reads as one command, wherever they are copied to.
