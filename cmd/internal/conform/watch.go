@@ -272,32 +272,17 @@ func (w *world) restart() {
 }
 
 // sessions returns the ids of the program's sessions that the thread has had, as clients
-// are told of them: in an event of their own, or in the record of the compaction that
-// made a fresh one.
+// are told of them.
 func (s *server) sessions() (ids []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range s.seen {
-		if m.Kind != events.KindEvent || m.Repeat {
+		if m.Kind != events.KindEvent || m.Repeat || m.Event.Type != (threads.SessionUpdated{}).EventType() {
 			continue
 		}
-		var told struct {
-			NativeID string `json:"nativeId"`
-			Record   struct {
-				Outcome *string `json:"outcome"`
-				Rebase  *struct {
-					To string `json:"to"`
-				} `json:"rebase"`
-			} `json:"record"`
-		}
-		if json.Unmarshal(m.Event.Data, &told) != nil {
-			continue
-		}
-		switch {
-		case m.Event.Type == "thread/session/updated":
+		var told threads.SessionUpdated
+		if json.Unmarshal(m.Event.Data, &told) == nil {
 			ids = append(ids, told.NativeID)
-		case m.Event.Type == (threads.CompactionUpdated{}).EventType() && told.Record.Outcome != nil && told.Record.Rebase != nil:
-			ids = append(ids, told.Record.Rebase.To)
 		}
 	}
 	return ids
