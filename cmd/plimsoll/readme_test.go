@@ -154,7 +154,7 @@ func TestCommandsOfTheReadmeParse(t *testing.T) {
 		}
 		seen[args[0]] = true
 	}
-	for _, command := range []string{"serve", "demo", "import", "export", "threads", "compact", "search", "pin", "tail", "token", "doctor", "version"} {
+	for _, command := range []string{"serve", "demo", "import", "export", "threads", "compact", "search", "pin", "tail", "token", "conform", "doctor", "version"} {
 		if !seen[command] {
 			t.Errorf("the README does not show %s", command)
 		}

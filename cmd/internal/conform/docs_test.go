@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -45,5 +46,22 @@ func TestThePageHasTheRowsOfTheCode(t *testing.T) {
 	}
 	if !regexp.MustCompile(`(?m)^Measured on \d{4}-\d\d-\d\d\.$`).MatchString(page) {
 		t.Error("the page does not say when")
+	}
+}
+
+// What is written today says what the page says, but for the results and the day.
+func TestThePageBeginsAsItIsWritten(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "conformance.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var written strings.Builder
+	if err := (Matrix{}).Markdown(&written, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	page, _, _ := strings.Cut(string(b), "Measured on ")
+	code, _, _ := strings.Cut(written.String(), "Measured on ")
+	if diff := cmp.Diff(code, page); diff != "" {
+		t.Errorf("-code +page:\n%s", diff)
 	}
 }

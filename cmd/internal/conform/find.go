@@ -2,37 +2,39 @@ package conform
 
 import (
 	"context"
+	"fmt"
 	"os"
-	"regexp"
-	"time"
 
+	"github.com/plimsoll-dev/plimsoll/adapters/claude"
+	"github.com/plimsoll-dev/plimsoll/adapters/codex"
 	"github.com/plimsoll-dev/plimsoll/adapters/kit/proc"
 )
 
-// number is a version in what a program says.
-var number = regexp.MustCompile(`\d+\.\d+\.\d+`)
+// versionIn reads the version in what a program says of itself.
+var versionIn = map[string]func(line string) (version string, ok bool){"codex": codex.VersionOf, "claude": claude.VersionOf}
 
-// Find returns the path of a program and its version: the one that a variable of the
-// environment names, or else the one that PATH finds. It is asked with a home of its
-// own. Empty: there is none that runs.
-func Find(ctx context.Context, name, named string) (path, version string) {
+// Find returns the path of codex or claude and its version: the one that is named, or
+// else the one that PATH finds. It is asked with a home of its own. The error says why
+// there is none.
+func Find(ctx context.Context, name, named string) (path, version string, err error) {
 	if named == "" {
 		named = name
 	}
-	path, err := proc.Find(named)
-	if err != nil {
-		return "", ""
+	if path, err = proc.Find(named); err != nil {
+		return "", "", fmt.Errorf("there is no program %s", named)
 	}
 	home, err := os.MkdirTemp("", "conform")
 	if err != nil {
-		return "", ""
+		return "", "", err
 	}
 	defer func() { _ = os.RemoveAll(home) }() // a folder of the system's temporary one
-	res, err := proc.Run(ctx, proc.Job{
-		Argv: []string{path, "--version"}, Env: environ(Site{Dir: home}), Timeout: 20 * time.Second, MaxOutput: 4096,
-	})
-	if err != nil || res.Code != 0 {
-		return "", ""
+	line, err := proc.Version(ctx, path, environ(Site{Dir: home}))
+	if err != nil {
+		return "", "", err
 	}
-	return path, number.FindString(string(res.Stdout.Bytes))
+	version, ok := versionIn[name](line)
+	if !ok {
+		return "", "", fmt.Errorf("%s is not %s: asked for its version, it says %q", path, name, line)
+	}
+	return path, version, nil
 }

@@ -22,6 +22,11 @@ func (m Matrix) Failed() (n int) {
 	return n
 }
 
+// Tried reports whether a provider was held to any row.
+func (m Matrix) Tried(provider string) bool {
+	return slices.ContainsFunc(m.Results, func(r Result) bool { return r.Provider == provider && r.Outcome != Skipped })
+}
+
 // providers returns the columns, in order, each with its version.
 func (m Matrix) providers() (names []string, versions map[string]string) {
 	versions = map[string]string{}
@@ -139,9 +144,13 @@ func (m Matrix) Markdown(w io.Writer, at time.Time) error {
 	b.WriteString("# Conformance\n\n" +
 		"What each adapter was held to, from the outside: through a whole server, with a scripted model server behind the provider. " +
 		"Runtimes are the real programs; what they do not do on demand is put into what they say on their way to the adapter: another session's completion, " +
-		"an older codex's version. This page is written by `make conformance`; `plimsoll conform` prints the same for a provider of yours.\n\n" +
+		"an older codex's version. This page is written by `make conformance`; `plimsoll conform --configured NAME` prints the same for a provider of yours, on its real model.\n\n" +
 		"*pass*: what the row demands was seen, in the journal and at the model. *refused*: it cannot, and says so with code, reason and remedy; that this reaches " +
-		"the client and leaves the thread as it was is checked. *skipped*: the row is not about such a provider, for the reason below.\n\n")
+		"the client and leaves the thread as it was is checked. *skipped*: the row is not about such a provider, for the reason below.\n\n" +
+		"*I1* to *I10* are what holds of every compaction: I1 one outcome; I2 calls stay with their results; I3 every item is summarised or kept, once; " +
+		"I4 a local checkpoint is smaller than what it stands for; I5 nothing is made up for a native compaction; I6 nothing else is said or begun while one " +
+		"runs; I7 the context changes in one commit with the record; I8 what was journaled never changes; I9 the last request and the user's words survive " +
+		"verbatim; I10 what failed is not tried again and again.\n\n")
 	fmt.Fprintf(&b, "Measured on %s.\n\n", at.UTC().Format("2006-01-02"))
 	b.WriteString("| row | it demands |")
 	for _, p := range names {
