@@ -116,6 +116,37 @@ func (p *eventPrinter) completed(n protocol.Notification, text string) string {
 // describe returns the short name and the text of a notification.
 func describe(n protocol.Notification) (name, text string) {
 	switch n.Method {
+	case "serverRequest/created":
+		return "request", decodeAnd(n, func(v protocol.ServerRequestCreatedParams) string { return requestText(v.Request) })
+	case "serverRequest/resolved":
+		return "request", decodeAnd(n, resolvedText)
+	case "turn/started":
+		return "turn", decodeAnd(n, func(v protocol.TurnStartedParams) string { return v.Turn.Kind + " turn started" })
+	case "turn/completed":
+		return "turn", decodeAnd(n, func(v protocol.TurnCompletedParams) string { return turnText(v.Turn) })
+	case "turn/plan/updated":
+		return "plan", decodeAnd(n, planText)
+	case "item/started":
+		return "item", decodeAnd(n, func(v protocol.ItemStartedParams) string { return "▸ " + itemText(v.Item) })
+	case "item/completed":
+		return "item", decodeAnd(n, func(v protocol.ItemCompletedParams) string { return "✓ " + itemText(v.Item) })
+	case "item/hidden":
+		return "item", decodeAnd(n, hiddenText)
+	case "error":
+		return "error", decodeAnd(n, func(v protocol.ErrorParams) string { return oneLine(v.Error.Message, 160) })
+	case "warning":
+		return "warning", decodeAnd(n, func(v protocol.WarningParams) string { return oneLine(v.Message, 160) })
+	case "stream/live":
+		return "stream", "live"
+	case "stream/reset":
+		return "stream", decodeAnd(n, func(v protocol.StreamResetParams) string { return "reset: " + v.Reason })
+	}
+	return describeThread(n)
+}
+
+// describeThread is describe for what is said of the thread itself.
+func describeThread(n protocol.Notification) (name, text string) {
+	switch n.Method {
 	case "thread/started":
 		return "thread", decodeAnd(n, func(v protocol.ThreadStartedParams) string { return startedText(v.Thread) })
 	case "thread/deleted":
@@ -132,36 +163,20 @@ func describe(n protocol.Notification) (name, text string) {
 		return "thread", decodeAnd(n, func(v protocol.ThreadRevertedParams) string { return "reverted to before turn " + v.BeforeTurnID })
 	case "thread/settings/updated":
 		return "settings", decodeAnd(n, func(v protocol.ThreadSettingsUpdatedParams) string { return settingsText(v.ThreadSettings) })
-	case "serverRequest/created":
-		return "request", decodeAnd(n, func(v protocol.ServerRequestCreatedParams) string { return requestText(v.Request) })
-	case "serverRequest/resolved":
-		return "request", decodeAnd(n, resolvedText)
 	case "thread/status/changed":
 		return "status", decodeAnd(n, statusText)
 	case "thread/queue/changed":
 		return "queue", decodeAnd(n, func(v protocol.ThreadQueueChangedParams) string { return plural(len(v.Queue), "turn") + " waiting" })
-	case "turn/started":
-		return "turn", decodeAnd(n, func(v protocol.TurnStartedParams) string { return v.Turn.Kind + " turn started" })
-	case "turn/completed":
-		return "turn", decodeAnd(n, func(v protocol.TurnCompletedParams) string { return turnText(v.Turn) })
-	case "item/started":
-		return "item", decodeAnd(n, func(v protocol.ItemStartedParams) string { return "▸ " + itemText(v.Item) })
-	case "item/completed":
-		return "item", decodeAnd(n, func(v protocol.ItemCompletedParams) string { return "✓ " + itemText(v.Item) })
-	case "turn/plan/updated":
-		return "plan", decodeAnd(n, planText)
+	case "thread/pins/changed":
+		return "pins", decodeAnd(n, func(v api.PinsChangedParams) string { return plural(len(v.Pins), "pin") })
 	case "thread/tokenUsage/updated":
 		return "load", decodeAnd(n, loadText)
-	case "error":
-		return "error", decodeAnd(n, func(v protocol.ErrorParams) string { return oneLine(v.Error.Message, 160) })
-	case "warning":
-		return "warning", decodeAnd(n, func(v protocol.WarningParams) string { return oneLine(v.Message, 160) })
 	case "thread/compaction/updated":
 		return "compaction", decodeAnd(n, func(v api.CompactionUpdatedParams) string { return compactionText(&v.Compaction) })
-	case "stream/live":
-		return "stream", "live"
-	case "stream/reset":
-		return "stream", decodeAnd(n, func(v protocol.StreamResetParams) string { return "reset: " + v.Reason })
+	case "thread/compaction/undone":
+		return "compaction", decodeAnd(n, undoneText)
+	case "thread/session/updated":
+		return "session", decodeAnd(n, sessionText)
 	}
 	return "event", n.Method
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/plimsoll-dev/plimsoll/api"
 	"github.com/plimsoll-dev/plimsoll/api/protocol"
 	"github.com/plimsoll-dev/plimsoll/threads"
 )
@@ -27,6 +28,38 @@ func metadataText(v protocol.ThreadMetadataUpdatedParams) string {
 		}
 	}
 	return strings.Join(parts, " ")
+}
+
+func hiddenText(v protocol.ItemHiddenParams) string {
+	text := "hidden: " + printable(v.Kind)
+	if v.Origin != "" {
+		text += " of " + printable(v.Origin)
+	}
+	return text
+}
+
+func undoneText(v api.CompactionUndoneParams) string {
+	text := "undone: " + v.CompactionID
+	if v.Epoch != nil {
+		text += fmt.Sprintf(", epoch %d", *v.Epoch)
+	}
+	return text
+}
+
+// sessionTexts say why a thread has another session at its provider.
+var sessionTexts = map[threads.SessionReason]string{
+	threads.SessionOpened:   "opened",
+	threads.SessionReplaced: "another one, which was told what the thread holds",
+	threads.SessionRebased:  "a fresh one, which begins with the checkpoint",
+	threads.SessionRestored: "the one that the undo brought back",
+}
+
+func sessionText(v api.SessionUpdatedParams) string {
+	why, ok := sessionTexts[threads.SessionReason(v.Reason)]
+	if !ok {
+		why = printable(v.Reason)
+	}
+	return oneLine(fmt.Sprintf("%s at %s: %s", v.NativeID, v.Provider, why), 200)
 }
 
 func settingsText(s protocol.ThreadSettings) string {
