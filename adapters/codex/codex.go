@@ -22,7 +22,7 @@ type Options struct {
 	Model   string // empty: codex's own default
 	Env     []string
 	// Config is set on top of codex's configuration: its -c KEY=VALUE, with values in
-	// TOML, or taken as a text if they are none.
+	// TOML, or taken as a text if they are none. Setting says which keys may be there.
 	Config map[string]string
 
 	OpenTimeout    time.Duration // to start, resume and seed; 0 means 30 s

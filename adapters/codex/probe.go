@@ -81,6 +81,9 @@ func (a *adapter) unfit(ctx context.Context) (p adapters.Problem, ok bool) {
 		}
 		return adapters.Problem{Text: a.o.Program + " is not codex: asked for its version, " + says, Fix: "set " + section + " to the path of codex"}, false
 	}
+	if p, wrong := a.settingsProblem(ctx); wrong {
+		return p, false
+	}
 	return p, true
 }
 

@@ -1,8 +1,10 @@
 package codex
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,5 +55,29 @@ func TestVersionLines(t *testing.T) {
 		if v, ok := VersionOf(line); ok != (want != "") || ok && v != want {
 			t.Errorf("%q: %q, %v", line, v, ok)
 		}
+	}
+}
+
+// The keys are those of the real program: it takes each of them, and the probe tells of
+// one that it does not know, of which our list cannot know either.
+func TestSettingsAreThoseOfCodex(t *testing.T) {
+	program, home := clis.Codex(t), t.TempDir()
+	values := map[string]string{
+		"model_auto_compact_token_limit": "5000", "model_context_window": "100000", "model_provider": "openai", "model_reasoning_effort": "high",
+		"model_reasoning_summary": "auto", "model_verbosity": "low", "personality": "friendly", "project_doc_max_bytes": "100", "tool_output_token_limit": "100",
+		"web_search": "disabled", "features.plugins": "false",
+	}
+	for _, key := range append(slices.Clone(settings), "features.plugins", "features.tides", "models") {
+		a := New(Options{Program: program, Home: home, Env: []string{"PATH=" + os.Getenv("PATH")}, Config: map[string]string{key: cmp.Or(values[key], "x")}})
+		p, wrong := a.(*adapter).settingsProblem(t.Context())
+		if want := key == "features.tides" || key == "models"; wrong != want || wrong && p.Text != "codex does not know the setting `"+key+"`" {
+			t.Errorf("%s: %+v", key, p)
+		}
+		if Setting(key) != (key != "models") {
+			t.Errorf("%s may be set: %v", key, Setting(key))
+		}
+	}
+	if Setting("features.") || Setting("model") || Setting("features.a.b") || Setting("approval_policy") {
+		t.Error("what is no setting is one")
 	}
 }

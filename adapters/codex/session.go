@@ -103,10 +103,7 @@ func (a *adapter) dial(ctx context.Context, dir string) (child.Conn, error) {
 	if a.o.dial != nil {
 		return a.o.dial(ctx)
 	}
-	argv := []string{a.o.Program, "app-server"}
-	for k, v := range a.o.Config {
-		argv = append(argv, "-c", k+"="+v)
-	}
+	argv := append([]string{a.o.Program, "app-server"}, a.o.overrides()...)
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		dir = ""
 	}

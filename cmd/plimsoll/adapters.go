@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/BurntSushi/toml"
+
 	"github.com/plimsoll-dev/plimsoll/adapters"
 	"github.com/plimsoll-dev/plimsoll/adapters/agent"
 	"github.com/plimsoll-dev/plimsoll/adapters/chat"
@@ -24,7 +26,7 @@ type adapterKind struct {
 	keys []string // of [providers.NAME], beside adapter
 	able bool     // its models use tools and write checkpoints
 	// check says what is wrong with a provider, and at which key if there is one.
-	check func(providerConfig) (key, problem string)
+	check func(providerConfig) (key toml.Key, problem string)
 	open  func(name string, p providerConfig, env environment) (adapters.Adapter, error)
 }
 
@@ -51,28 +53,28 @@ var adapterKinds = map[string]adapterKind{
 
 func adapterNames() []string { return slices.Sorted(maps.Keys(adapterKinds)) }
 
-func checkOffline(c providerConfig) (key, problem string) {
+func checkOffline(c providerConfig) (key toml.Key, problem string) {
 	if c.Model != "" && c.Model != offline.ID {
-		return "model", fmt.Sprintf("%q: the offline adapter has only %s", c.Model, offline.ID)
+		return toml.Key{"model"}, fmt.Sprintf("%q: the offline adapter has only %s", c.Model, offline.ID)
 	}
-	return "", ""
+	return nil, ""
 }
 
 func openOffline(string, providerConfig, environment) (adapters.Adapter, error) {
 	return agent.New(offline.New()), nil
 }
 
-func checkChat(c providerConfig) (key, problem string) {
+func checkChat(c providerConfig) (key toml.Key, problem string) {
 	if c.BaseURL == "" {
-		return "", "base_url is missing: want an address such as http://127.0.0.1:8080/v1"
+		return nil, "base_url is missing: want an address such as http://127.0.0.1:8080/v1"
 	}
 	if c.Profile != "" && !slices.Contains(chat.Profiles(), c.Profile) {
-		return "profile", fmt.Sprintf("%q is not one of: %s", c.Profile, strings.Join(chat.Profiles(), ", "))
+		return toml.Key{"profile"}, fmt.Sprintf("%q is not one of: %s", c.Profile, strings.Join(chat.Profiles(), ", "))
 	}
 	if _, err := chat.New(chatOptions("", c, environment{})); err != nil {
-		return "settings", fault.MessageOf(err)
+		return toml.Key{"settings"}, fault.MessageOf(err)
 	}
-	return "", ""
+	return nil, ""
 }
 
 func chatOptions(name string, c providerConfig, env environment) chat.Options {

@@ -122,6 +122,8 @@ func (s *setting) UnmarshalTOML(v any) error {
 	case string, bool, int64:
 		*s = setting(fmt.Sprint(v))
 		return nil
+	case map[string]any:
+		return errors.New(`want a text, a whole number, or true or false; a name with a dot is written in quotes, such as "features.plugins" = false`)
 	}
 	return errors.New("want a text, a whole number, or true or false")
 }

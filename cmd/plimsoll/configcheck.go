@@ -77,8 +77,8 @@ func (c config) checkProviders(src []byte) error {
 		}
 		if kind.check != nil {
 			if k, problem := kind.check(p); problem != "" {
-				if k != "" && slices.Contains(p.set(), k) {
-					key = append(key, k)
+				if len(k) > 0 && slices.Contains(p.set(), k[0]) {
+					key = append(key, k...)
 				}
 				return wrong(src, key, "%s", problem)
 			}

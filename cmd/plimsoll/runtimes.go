@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/BurntSushi/toml"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
 	"github.com/plimsoll-dev/plimsoll/adapters/claude"
@@ -67,19 +70,25 @@ func openClaude(name string, c providerConfig, env environment) (adapters.Adapte
 }
 
 // checkRuntime says what is wrong with the configuration of a program.
-func checkRuntime(c providerConfig) (key, problem string) {
+func checkRuntime(c providerConfig) (key toml.Key, problem string) {
 	switch {
 	case strings.Contains(c.Program, "/") && !filepath.IsAbs(c.Program):
-		return "program", fmt.Sprintf("%q: want an absolute path, or a name that PATH finds", c.Program)
+		return toml.Key{"program"}, fmt.Sprintf("%q: want an absolute path, or a name that PATH finds", c.Program)
 	case c.Home != "" && !filepath.IsAbs(c.Home):
-		return "home", fmt.Sprintf("%q: want an absolute path", c.Home)
+		return toml.Key{"home"}, fmt.Sprintf("%q: want an absolute path", c.Home)
 	}
 	for _, name := range c.Env {
 		if !variable.MatchString(name) { // not shown: it may be NAME=secret
-			return "env", "want names of variables of the environment, without their values"
+			return toml.Key{"env"}, "want names of variables of the environment, without their values"
 		}
 	}
-	return "", ""
+	for _, name := range slices.Sorted(maps.Keys(c.Settings)) {
+		if c.Adapter == "codex" && !codex.Setting(name) {
+			return toml.Key{"settings", name}, fmt.Sprintf("it is none of: %s; what else codex knows is set in the config.toml of its home",
+				strings.Join(codex.Settings(), ", "))
+		}
+	}
+	return nil, ""
 }
 
 // probeTimeout bounds what doctor waits for one program.

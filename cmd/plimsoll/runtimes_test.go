@@ -23,6 +23,11 @@ func TestConfigurationOfPrograms(t *testing.T) {
 		"relative home":   {"[providers.c]\nadapter = \"claude\"\nhome = \"h\"\n", "3: providers.c.home: \"h\": want an absolute path"},
 		"a value in env":  {"[providers.c]\nadapter = \"claude\"\nenv = [\"KEY=sk-123\"]\n", "3: providers.c.env: want names of variables"},
 		"a key of models": {"[providers.c]\nadapter = \"codex\"\nbase_url = \"http://127.0.0.1/v1\"\n", "3: providers.c.base_url: the adapter codex does not know it"},
+		"a feature":       {"[providers.c]\nadapter = \"codex\"\nsettings = {\"features.plugins\" = false}\n", ""},
+		"an unknown key":  {"[providers.c]\nadapter = \"codex\"\n\n[providers.c.settings]\nmodel_window = 1\n", "5: providers.c.settings.model_window: it is none of: compact_prompt, "},
+		"the server's":    {"[providers.c]\nadapter = \"codex\"\nsettings = {approval_policy = \"never\"}\n", "3: providers.c.settings.approval_policy: it is none of"},
+		"a bare dot":      {"[providers.c]\nadapter = \"codex\"\n[providers.c.settings]\nfeatures.plugins = false\n", "a name with a dot is written in quotes"},
+		"no settings":     {"[providers.c]\nadapter = \"claude\"\nsettings = {a = 1}\n", "3: providers.c.settings: the adapter claude does not know it"},
 		"no program":      {"[providers.c]\nadapter = \"offline\"\nprogram = \"x\"\n", "the adapter offline does not know it"},
 	} {
 		t.Run(name, func(t *testing.T) {
