@@ -251,7 +251,7 @@ func (a *actor) job(run *compactionRun, sess *session, can compaction.Ability, w
 	models, none := w.models(want, sess)
 	id := run.record.CompactionID
 	return compaction.Job{
-		Trigger: run.record.Trigger, Route: run.request.Route, Writer: want, Input: run.input, Ability: can,
+		Trigger: run.record.Trigger, Route: run.request.Route, Writer: want, Input: run.input, Ability: can, Runtime: run.runtime,
 		Auto: run.policy(), Models: models, NoModel: none, Wait: pause, Instructions: run.request.Instructions, PreHooks: a.preHooks(*run),
 		Enter: func(ctx context.Context, p compaction.Phase, r compaction.Route) error {
 			_, err := a.send(ctx, message{cmd: enterPhase{id, p, r, run.scale, run.shown}})

@@ -55,6 +55,9 @@ type Job struct {
 	// called once, before the phase committing; an error ends the run as failed, with
 	// nothing changed. Nil: the context is all there is.
 	Rebase func(ctx context.Context, c *Composed) error
+	// Runtime: the provider is a program with a history, instructions and tools of its
+	// own, so that a remedy must not be about those.
+	Runtime bool
 	// Native runs the provider's own compaction until its matching completion.
 	// Instructions are those of the user and of the hooks. A *NativeError says how it
 	// ended instead; what it cost is returned beside it.
@@ -279,7 +282,10 @@ func (r *runner) unchanged(ctx context.Context, in Input, c *Composed) {
 	switch c.Code {
 	case CodeNothingToCompact:
 		r.v.Reason = fmt.Sprintf("the context has %d tokens, which is within the target of %d", before, target)
-		r.v.Remedy = fmt.Sprintf("go on as it is, or ask for a budget below %d tokens", before)
+		r.v.Remedy = "go on as it is"
+		if n := r.lowerBudget(in, c); n > 0 {
+			r.v.Remedy += fmt.Sprintf(", or ask for a budget of %d tokens", n)
+		}
 		if c.Before > c.Target {
 			r.v.Reason = "nothing was added since the last compaction"
 			r.v.Remedy = "compact again after the next turn, or ask for a smaller budget than the last time"
@@ -313,11 +319,38 @@ func (r *runner) overheadRemedy(ctx context.Context, in Input, c *Composed) stri
 	if in.Base*2 > c.Before {
 		return r.smallerBase(in)
 	}
-	return fmt.Sprintf("start a new thread: no budget below the %d tokens that the context has works", r.job.Input.Scale.Tokens(c.Before))
+	return fmt.Sprintf("go on as it is, or start a new thread: no budget below the %d tokens that the context has works", r.job.Input.Scale.Tokens(c.Before))
 }
 
+// smallerBase says what helps where most of a context is what no compaction shrinks. That
+// of a program which brings its own is not the user's to change.
 func (r *runner) smallerBase(in Input) string {
-	return fmt.Sprintf("make the instructions and tools smaller, which alone take %d tokens, or start a new thread", r.job.Input.Scale.Tokens(in.Base))
+	tokens := r.job.Input.Scale.Tokens(in.Base)
+	switch {
+	case !r.job.Runtime:
+		return fmt.Sprintf("make the instructions and tools smaller, which alone take %d tokens, or start a new thread", tokens)
+	case r.overhead():
+		return fmt.Sprintf("raise the line in [compaction] of config.toml: the program's own instructions and tools take %d tokens", tokens)
+	}
+	return fmt.Sprintf("go on as it is, and compact again when the thread is longer: the program's own instructions and tools take %d of its tokens, "+
+		"which no compaction shrinks", tokens)
+}
+
+// lowerBudget is a budget, in tokens, with which a context that is within its target is
+// compacted all the same. It returns 0 if none was found, and if nobody asked.
+func (r *runner) lowerBudget(in Input, c *Composed) int {
+	if r.job.Auto != nil || c.Before > c.Target {
+		return 0
+	}
+	scale := r.job.Input.Scale
+	for _, quarters := range []int{2, 3} { // of what can shrink
+		n := scale.Tokens(in.Base + (c.Before-in.Base)*quarters/4)
+		in.Budget = scale.Units(n)
+		if c, code, err := attempt(in); err == nil && code == "" && c.Outcome == Completed {
+			return n
+		}
+	}
+	return 0
 }
 
 // smallestBudget finds, by bisection, the smallest budget over the target of c

@@ -212,14 +212,15 @@ func TestUnchangedCarriesReasonAndRemedy(t *testing.T) {
 		code   string
 		remedy string
 	}{
-		"fits":            {Input{Entries: entries, Budget: 20_000}, CodeNothingToCompact, "or ask for a budget below "},
-		"nothing new":     {Input{Entries: nextContext(entries, done, "c"), Budget: 4_000}, CodeNothingToCompact, ""},
-		"repeated":        {Input{Entries: nextContext(entries, done, "c"), Budget: done.After - 1}, "", ""},
-		"base too large":  {Input{Entries: entries, Base: 9_000, Budget: 8_000}, CodeOverheadExceedsBudget, "ask for a budget of "},
-		"budget tiny":     {Input{Entries: entries, Budget: 100}, CodeOverheadExceedsBudget, "ask for a budget of "},
-		"open prompt":     {Input{Entries: entries, Budget: 600, Open: openOf(entries, 38)}, CodeOverheadExceedsBudget, "ask for a budget of "},
-		"base is it all":  {Input{Entries: script("u a", 1, 50), Base: 9_000, Budget: 900}, CodeOverheadExceedsBudget, "make the instructions and tools smaller"},
-		"nothing to gain": {Input{Entries: script("u", 1, 50), Budget: 10}, CodeOverheadExceedsBudget, "start a new thread"},
+		"fits":              {Input{Entries: entries, Budget: 20_000}, CodeNothingToCompact, "go on as it is, or ask for a budget of "},
+		"fits, and is base": {Input{Entries: script("u", 1, 50), Base: 9_000, Budget: 20_000}, CodeNothingToCompact, "go on as it is"},
+		"nothing new":       {Input{Entries: nextContext(entries, done, "c"), Budget: 4_000}, CodeNothingToCompact, ""},
+		"repeated":          {Input{Entries: nextContext(entries, done, "c"), Budget: done.After - 1}, "", ""},
+		"base too large":    {Input{Entries: entries, Base: 9_000, Budget: 8_000}, CodeOverheadExceedsBudget, "ask for a budget of "},
+		"budget tiny":       {Input{Entries: entries, Budget: 100}, CodeOverheadExceedsBudget, "ask for a budget of "},
+		"open prompt":       {Input{Entries: entries, Budget: 600, Open: openOf(entries, 38)}, CodeOverheadExceedsBudget, "ask for a budget of "},
+		"base is it all":    {Input{Entries: script("u a", 1, 50), Base: 9_000, Budget: 900}, CodeOverheadExceedsBudget, "make the instructions and tools smaller"},
+		"nothing to gain":   {Input{Entries: script("u", 1, 50), Budget: 10}, CodeOverheadExceedsBudget, "start a new thread"},
 	} {
 		v := Run(t.Context(), Job{Route: RouteLocal, Input: c.in})
 		if v.Outcome != Unchanged {
@@ -232,6 +233,12 @@ func TestUnchangedCarriesReasonAndRemedy(t *testing.T) {
 			t.Errorf("%s: {%s} reason %q, remedy %q", name, v.Code, v.Reason, v.Remedy)
 		}
 		var n int
+		if _, err := fmt.Sscanf(v.Remedy, "go on as it is, or ask for a budget of %d tokens", &n); err == nil {
+			c.in.Budget = n
+			if got := mustCompose(t, c.in); got.Outcome != Completed {
+				t.Errorf("%s: with the budget of %d that was named it ends as %s", name, n, got.Outcome)
+			}
+		}
 		if _, err := fmt.Sscanf(v.Remedy, "ask for a budget of %d tokens", &n); err != nil {
 			continue
 		}
@@ -240,6 +247,20 @@ func TestUnchangedCarriesReasonAndRemedy(t *testing.T) {
 			if got := mustCompose(t, c.in); got.Outcome != want {
 				t.Errorf("%s: a budget of %d is said to be the smallest, but %d ends as %s", name, n, budget, got.Outcome)
 			}
+		}
+	}
+}
+
+// Nobody can make smaller what a program brings along.
+func TestARemedyForARuntimeIsOneThatItsUserCanFollow(t *testing.T) {
+	in := Input{Entries: script("u a", 1, 50), Base: 9_000, Budget: 900}
+	for remedy, job := range map[string]Job{
+		"go on as it is, and compact again when the thread is longer": {Route: RouteLocal, Input: in, Runtime: true},
+		"raise the line in [compaction] of config.toml":               {Route: RouteLocal, Input: in, Runtime: true, Auto: &Auto{Fire: 5_000}},
+	} {
+		v := Run(t.Context(), job)
+		if v.Code != CodeOverheadExceedsBudget || !strings.HasPrefix(v.Remedy, remedy) {
+			t.Errorf("%s: %s", v.Code, v.Remedy)
 		}
 	}
 }
