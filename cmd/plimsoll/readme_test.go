@@ -238,6 +238,14 @@ func TestConfigurationOfTheReadmeIsRead(t *testing.T) {
 			t.Errorf("the README does not show %s", key)
 		}
 	}
+	_, programs, _ := strings.Cut(shown[0], "[providers.agent]")
+	for _, adapter := range []string{"codex", "claude"} {
+		for _, key := range adapterKinds[adapter].keys {
+			if !regexp.MustCompile(`(?m)^(#\s*)?` + key + ` = `).MatchString(programs) {
+				t.Errorf("the README does not show %s of %s", key, adapter)
+			}
+		}
+	}
 }
 
 // allKeys lists the keys of all sections that have values.
