@@ -50,6 +50,8 @@ func died(name string, err error) error {
 		return fault.Wrap(fault.Unavailable, err, "%s: the session is closed", name)
 	case errors.Is(err, child.ErrGarbage):
 		return fault.Wrap(fault.Unavailable, err, "%s: the program prints what is no stream-json; is it Claude Code?", name)
+	case errors.Is(err, child.ErrFlood):
+		return fault.Wrap(fault.Unavailable, err, "%s: Claude Code printed without end while nothing ran, and was ended", name)
 	}
 	return fault.Wrap(fault.Unavailable, err, "%s: the conversation with Claude Code broke: %v", name, err)
 }

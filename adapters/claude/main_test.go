@@ -1,7 +1,9 @@
 package claude
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -22,6 +24,24 @@ var roles = map[string]func(){
 		hang()
 	},
 	"hang": hang,
+	"echo": func() { _, _ = io.Copy(os.Stdout, os.Stdin) },
+	"wrong": func() { // answers, and not what Claude Code does
+		var f struct {
+			ID string `json:"request_id"`
+		}
+		if json.NewDecoder(os.Stdin).Decode(&f) != nil {
+			os.Exit(1) // it was asked for its version
+		}
+		fmt.Printf(`{"type":"control_response","response":{"subtype":"success","request_id":%q,"response":["hi"]}}`+"\n", f.ID)
+		hang()
+	},
+	"flood": func() {
+		for {
+			if _, err := fmt.Println(`{"type":"system","subtype":"status"}`); err != nil {
+				return
+			}
+		}
+	},
 	"die": func() {
 		fmt.Fprintln(os.Stderr, "error: unknown option '--permission-prompt-tool'")
 		os.Exit(1)

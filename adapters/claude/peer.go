@@ -14,6 +14,7 @@ import (
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
 	"github.com/plimsoll-dev/plimsoll/adapters/kit/child"
+	"github.com/plimsoll-dev/plimsoll/threads/fault"
 )
 
 // A peer is the conversation with one process of Claude Code.
@@ -163,7 +164,7 @@ func (e *controlError) Error() string {
 	return "Claude Code refuses " + e.Subtype + ": " + e.Message
 }
 
-// control makes a control request and waits for its answer. One that refuses is a
+// control makes a control request and waits for its answer. One that refuses wraps a
 // *controlError.
 func (p *peer) control(ctx context.Context, subtype string, fields map[string]any, into any) error {
 	id := fmt.Sprintf("plimsoll-%d", p.last.Add(1))
@@ -176,13 +177,13 @@ func (p *peer) control(ctx context.Context, subtype string, fields map[string]an
 	}
 	take := func(f frame) error {
 		if r := f.Response; r.Subtype != "success" {
-			return &controlError{subtype, r.Error}
+			return fault.Wrap(fault.Unavailable, &controlError{subtype, r.Error}, "%s: Claude Code refuses %s: %s", p.name, subtype, clip(r.Error))
 		}
 		if into == nil {
 			return nil
 		}
 		if err := json.Unmarshal(f.Response.Response, into); err != nil {
-			return fmt.Errorf("claude: the answer to %s is not understood: %w", subtype, err)
+			return fault.Wrap(fault.Unavailable, err, "%s: what the program answers to %s is not understood; is it Claude Code?", p.name, subtype)
 		}
 		return nil
 	}

@@ -19,6 +19,9 @@ func TestAProgramThatIsNoClaudeCode(t *testing.T) {
 	for role, want := range map[string]struct{ opened, probed string }{
 		"garbage": {"is it Claude Code?", `is not Claude Code: asked for its version, it says "Welcome!`},
 		"hang":    {"did not start within", "did not start within"},
+		"echo":    {"refuses initialize: nobody is there to answer", "is not Claude Code: asked for its version, "},
+		"wrong":   {"what the program answers to initialize is not understood; is it Claude Code?", "is not Claude Code: asked for its version, "},
+		"flood":   {"printed without end while nothing ran", `is not Claude Code: asked for its version, it says`},
 		"die":     {"unknown option '--permission-prompt-tool'", "is not Claude Code: asked for its version, "},
 		"endless": {"a line is too long", "is not Claude Code: asked for its version"},
 	} {

@@ -46,6 +46,8 @@ func died(name string, err error) error {
 		f := fault.New(fault.Unavailable, "%s: codex %s", name, exit.Error())
 		f.Err = err
 		return f
+	case errors.Is(err, child.ErrFlood):
+		return fault.Wrap(fault.Unavailable, err, "%s: codex printed without end while nothing ran, and was ended", name)
 	case errors.Is(err, child.ErrClosed):
 		return fault.Wrap(fault.Unavailable, err, "%s: the session is closed", name)
 	}

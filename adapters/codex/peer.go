@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/plimsoll-dev/plimsoll/adapters/kit/child"
+	"github.com/plimsoll-dev/plimsoll/threads/fault"
 )
 
 // A peer is the conversation with one codex process: JSON-RPC by lines, without the
@@ -120,7 +121,7 @@ func (c *call) decode(f frame, into any) error {
 		return nil
 	}
 	if err := json.Unmarshal(f.Result, into); err != nil {
-		return fmt.Errorf("codex: the answer to %s is not understood: %w", c.method, err)
+		return fault.Wrap(fault.Unavailable, err, "%s: what the program answers to %s is not understood; is it codex?", c.p.name, c.method)
 	}
 	return nil
 }

@@ -2,11 +2,13 @@ package codex
 
 import (
 	"cmp"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
 	"github.com/plimsoll-dev/plimsoll/adapters/adaptertest/clis"
@@ -45,6 +47,64 @@ func TestAHomeThatIsGoneIsNotMade(t *testing.T) {
 	}
 	if _, err := os.Stat(gone); err == nil {
 		t.Error("the home was made")
+	}
+}
+
+// Something else may speak JSON too.
+func TestAnAnswerThatIsNotCodexs(t *testing.T) {
+	for answer, want := range map[string]string{
+		`{"id":%s,"result":"hi"}`:                                "what the program answers to initialize is not understood; is it codex?",
+		`{"id":%s,"method":"initialize","params":{}}`:            "did not start within",
+		`{"id":%s,"error":{"code":-32601,"message":"who asks"}}`: "codex refuses initialize: who asks",
+	} {
+		a := playWith(t, nil, func(d *double) {
+			d.override = func(d *double, id, method string, _ json.RawMessage) bool {
+				d.say(answer, id)
+				return true
+			}
+		}, Options{OpenTimeout: 300 * time.Millisecond})
+		_, err := a.Open(t.Context(), adapters.OpenParams{Cwd: t.TempDir()})
+		if fault.CodeOf(err) != fault.Unavailable || !strings.Contains(fault.MessageOf(err), want) {
+			t.Errorf("%s: %v", answer, err)
+		}
+	}
+}
+
+// A program that has nothing to do and talks without end would keep a core busy for ever.
+// It is ended, and what comes next has another one.
+func TestAFloodBetweenTurnsIsEnded(t *testing.T) {
+	floods := make(chan struct{}, 1)
+	floods <- struct{}{}
+	flooded := make(chan struct{})
+	a := playWith(t, nil, func(d *double) {
+		d.override = func(d *double, id, method string, _ json.RawMessage) bool {
+			if method != "initialized" {
+				return false
+			}
+			select {
+			case <-floods:
+			default:
+				return true // the one that follows is silent
+			}
+			d.work.Go(func() {
+				defer close(flooded)
+				line := []byte(`{"method":"thread/status/changed","params":{}}`)
+				for d.conn.Send(t.Context(), line) == nil { // until it is ended
+				}
+			})
+			return true
+		}
+	}, Options{})
+	s, err := a.Open(t.Context(), adapters.OpenParams{Cwd: t.TempDir()})
+	<-flooded
+	if err != nil { // the flood was ended before codex had answered
+		if s, err = a.Open(t.Context(), adapters.OpenParams{Cwd: t.TempDir()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer func() { _ = s.Close() }() // always nil
+	if p, err := s.(*session).ensure(t.Context()); err != nil || p.ended() != nil {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -63,6 +62,7 @@ type Child struct {
 	stdin    *os.File
 	stdout   *os.File
 	stderr   *tail
+	secrets  []string
 	sending  chan struct{} // held by who writes
 	once     sync.Once
 	closed   chan struct{}
@@ -83,6 +83,7 @@ func Start(s Spec) (*Child, error) {
 	c := &Child{
 		maxLine: orDefault(s.MaxLine, defaultMaxLine), patience: orDefault(s.Patience, defaultPatience),
 		stdin: inW, stdout: outR, lines: bufio.NewReaderSize(outR, 64<<10), stderr: &tail{max: keptStderr},
+		secrets: secretsIn(s.Env),
 		sending: make(chan struct{}, 1), closed: make(chan struct{}),
 	}
 	c.proc, err = proc.Start(proc.Spec{Argv: s.Argv, Dir: s.Dir, Env: s.Env, Stdin: inR, Stdout: outW, Stderr: c.stderr})
@@ -134,13 +135,13 @@ func (c *Child) ended() error {
 		<-c.proc.Done()
 	}
 	exit, _ := c.proc.Wait() // how the copying of its complaints went is of no matter
-	return &ExitError{Exit: exit, Stderr: c.stderr.String()}
+	return &ExitError{Exit: exit, Stderr: c.Stderr()}
 }
 
 // An ExitError is a program that ended.
 type ExitError struct {
 	Exit   proc.Exit
-	Stderr string // the end of what it complained about
+	Stderr string // the end of what it complained about, fit to be shown
 }
 
 // Error implements error.
@@ -155,17 +156,8 @@ func (e *ExitError) Error() string {
 	return how
 }
 
-// lastLines is the end of a text in one line of at most n bytes.
-func lastLines(s string, n int) string {
-	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "")), " ")
-	if len(s) > n {
-		s = "… " + strings.ToValidUTF8(s[len(s)-n:], "")
-	}
-	return s
-}
-
-// Stderr is the end of what the program has complained about so far.
-func (c *Child) Stderr() string { return c.stderr.String() }
+// Stderr is the end of what the program has complained about so far, fit to be shown.
+func (c *Child) Stderr() string { return shown(c.stderr.String(), c.secrets) }
 
 // Send implements Conn.
 func (c *Child) Send(ctx context.Context, line []byte) error {
@@ -254,33 +246,4 @@ func readLine(r *bufio.Reader, limit int) ([]byte, error) {
 func trimEnd(line []byte) []byte {
 	line = bytes.TrimSuffix(line, []byte("\n"))
 	return bytes.TrimSuffix(line, []byte("\r"))
-}
-
-// A tail keeps the end of what is written to it.
-type tail struct {
-	max int
-
-	mu sync.Mutex
-	b  []byte
-}
-
-// Write implements io.Writer. It takes everything.
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	n := len(p)
-	if len(p) > t.max {
-		p = p[len(p)-t.max:]
-	}
-	if over := len(t.b) + len(p) - t.max; over > 0 {
-		t.b = append(t.b[:0], t.b[over:]...)
-	}
-	t.b = append(t.b, p...)
-	return n, nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return string(t.b)
 }

@@ -27,6 +27,11 @@ var roles = map[string]func(){
 		fmt.Fprintln(os.Stderr, strings.Repeat("old ", 10_000)+"\nthe model is gone")
 		os.Exit(3)
 	},
+	"leak": func() {
+		fmt.Fprintf(os.Stderr, "\x1b[2m12:00\x1b[0m \x1b]0;title\x07\x1b[31mERROR\x1b[0m key %s, token %s\a proxy %s\n",
+			os.Getenv("OTHER_API_KEY"), os.Getenv("my_token"), os.Getenv("HTTPS_PROXY"))
+		os.Exit(1)
+	},
 	"half":    func() { fmt.Print("{\"half\":") },
 	"windows": func() { fmt.Print("{}\r\n") },
 	"flood": func() {
@@ -146,6 +151,16 @@ func TestTheEndSaysHowAndWhy(t *testing.T) {
 	}
 	if _, again := c.Next(); again == nil || again.Error() != err.Error() {
 		t.Errorf("asked again: %v", again)
+	}
+}
+
+// What a program complains about goes to clients, into the journal and into the log.
+func TestComplaintsAreFitToBeShown(t *testing.T) {
+	c := start(t, "leak", child.Spec{Env: []string{"OTHER_API_KEY=sk-proj-1", "my_token=sk-proj-1234", "HTTPS_PROXY=http://me:hush@proxy:1", "LONG_AUTH="}})
+	_, err := c.Next()
+	const want = "exited with status 1: 12:00 ERROR key [redacted], token [redacted] proxy http://[redacted]@proxy:1"
+	if err == nil || err.Error() != want || strings.Contains(c.Stderr(), "sk-") {
+		t.Errorf("%v", err)
 	}
 }
 

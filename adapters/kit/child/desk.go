@@ -3,10 +3,21 @@ package child
 import (
 	"errors"
 	"sync"
+	"time"
 )
 
 // ErrGarbage: the other side prints what is none of its wire's frames.
 var ErrGarbage = errors.New("child: what it prints is not understood")
+
+// ErrFlood: the other side prints without end while nobody listens.
+var ErrFlood = errors.New("child: it prints without end while nothing runs")
+
+// What may be said while nobody listens: more lines within the time are a flood. It is
+// far more than any program has to tell that does nothing.
+const (
+	floodLines = 5000
+	floodTime  = 10 * time.Second
+)
 
 // maxGarbage is how many lines that are no frames a desk passes over.
 const maxGarbage = 100
@@ -47,34 +58,63 @@ func NewDesk[F any](conn Conn, sort Sorter[F], idle func(F)) *Desk[F] {
 
 func (d *Desk[F]) read() {
 	garbage := 0
+	var unheard flood
 	for {
 		line, err := d.conn.Next()
 		if err != nil {
 			d.end(err)
 			return
 		}
-		if len(line) == 0 {
-			continue
+		heard := false
+		if len(line) > 0 {
+			f, answers, ok := d.sort(line)
+			switch {
+			case !ok:
+				if garbage++; garbage > maxGarbage {
+					d.conn.Kill()
+					d.end(ErrGarbage)
+					return
+				}
+			case answers != "":
+				heard = d.answered(answers, f)
+			default:
+				heard = d.deliver(f)
+			}
 		}
-		f, answers, ok := d.sort(line)
-		switch {
-		case !ok:
-			if garbage++; garbage > maxGarbage {
-				d.conn.Kill()
-				d.end(ErrGarbage)
-				return
-			}
-		case answers != "":
-			d.mu.Lock()
-			if ch := d.waiting[answers]; ch != nil { // else it is late, comes twice, or is of nobody
-				delete(d.waiting, answers)
-				ch <- f
-			}
-			d.mu.Unlock()
-		default:
-			d.deliver(f)
+		if !heard && unheard.more() {
+			d.conn.Kill()
+			d.end(ErrFlood)
+			return
 		}
 	}
+}
+
+// answered gives an answer to who waits for it. Nobody does if it is late or comes twice.
+func (d *Desk[F]) answered(id string, f F) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	ch := d.waiting[id]
+	if ch != nil {
+		delete(d.waiting, id)
+		ch <- f
+	}
+	return ch != nil
+}
+
+// A flood counts what is said while nobody listens.
+type flood struct {
+	lines int
+	since time.Time
+}
+
+// more counts one line, and reports whether they are too many.
+func (n *flood) more() bool {
+	now := time.Now()
+	if now.Sub(n.since) > floodTime {
+		n.lines, n.since = 0, now
+	}
+	n.lines++
+	return n.lines > floodLines
 }
 
 func (d *Desk[F]) end(err error) {
@@ -85,18 +125,20 @@ func (d *Desk[F]) end(err error) {
 	close(d.done)
 }
 
-func (d *Desk[F]) deliver(f F) {
+// deliver gives a frame to who listens, or to idle.
+func (d *Desk[F]) deliver(f F) (heard bool) {
 	d.mu.Lock()
 	e := d.ear
 	d.mu.Unlock()
 	if e != nil {
 		select {
 		case e.C <- f:
-			return
+			return true
 		case <-e.left:
 		}
 	}
 	d.idle(f)
+	return false
 }
 
 // Expect returns where the answer to a request will come. It must be called before the

@@ -107,3 +107,37 @@ func TestGarbageEndsTheConversation(t *testing.T) {
 		t.Errorf("%v", d.Err())
 	}
 }
+
+// Whatever it is: what nobody waits for costs a core as long as it is printed.
+func TestAFloodThatNobodyListensToIsEnded(t *testing.T) {
+	for name, line := range map[string]string{"news": "news", "answers": "#9 to nobody", "nothing": ""} {
+		ours, theirs := child.Pipe()
+		d := child.NewDesk(ours, words, func(string) {})
+		for theirs.Send(t.Context(), []byte(line)) == nil { // until it is ended
+		}
+		<-d.Done()
+		if !errors.Is(d.Err(), child.ErrFlood) {
+			t.Errorf("%s: %v", name, d.Err())
+		}
+	}
+}
+
+func TestWhatIsHeardIsNoFlood(t *testing.T) {
+	d, other, _ := desk(t)
+	ear := d.Listen()
+	const n = 20_000
+	go func() {
+		for range n {
+			if other.Send(t.Context(), []byte("news")) != nil {
+				return
+			}
+		}
+	}()
+	for range n {
+		<-ear.C
+	}
+	d.Leave(ear)
+	if err := d.Err(); err != nil {
+		t.Error(err)
+	}
+}
