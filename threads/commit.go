@@ -89,6 +89,9 @@ func (a *actor) commit(d decision) error {
 	if err != nil {
 		return err
 	}
+	for _, p := range d.payloads {
+		a.svc.learn(learnedIn(p)) // before anybody can read that it was: it is so, whether it can be journaled or not
+	}
 	first := ap.Events[0].Type
 	failpoint.Hit("commit/before/" + first)
 	head, err := a.svc.hub.Append(context.WithoutCancel(a.ctx), ap)
@@ -126,8 +129,7 @@ func (a *actor) fold(evs []events.Event, head int64) error {
 		if a.session != nil && a.state.Native.Stale && a.session.NativeID() == a.state.Native.ID {
 			a.outdated = true // what it has read is not the thread's any more
 		}
-		if w := learnedIn(p); w != nil {
-			a.svc.learn(w)
+		if learnedIn(p) != nil {
 			a.learned = nil
 		}
 		if u, ok := p.(UsageUpdated); ok && u.Model != "" {

@@ -452,3 +452,23 @@ func TestASessionThatCompactsNeverWaitsForItself(t *testing.T) {
 		t.Errorf("record %s", mustJSON(t, rec))
 	}
 }
+
+// Whoever has read that a window was reported finds it to count, however long the thread
+// that heard of it takes to go on.
+func TestAReportedWindowCountsOnceItCanBeRead(t *testing.T) {
+	e := newEngine()
+	e.run = func(_ context.Context, _ adapters.TurnInput, h adapters.Host) (adapters.End, error) {
+		end := says(h, "done", 0)
+		end.Updates = append(end.Updates, adapters.UsageReported{Usage: adapters.Usage{InputTokens: 1_000}, Window: 95_000})
+		return end, nil
+	}
+	b := driving(t, e)
+	id := b.create()
+	_, release := holdAt(t, "commit/after/item/completed")
+	defer release()
+	ack := b.start(id, "hello")
+	b.await(id, ended(ack.Turn.ID))
+	if got := b.read(b.create()).Occupancy.Window; got != 95_000 {
+		t.Errorf("another thread has the window %d", got)
+	}
+}
