@@ -256,3 +256,43 @@ func TestALossThatNothingMendedIsNotGoneOnWith(t *testing.T) {
 		})
 	}
 }
+
+// A compaction of a program's own waits for the turn that runs, and not for the inputs
+// that wait: they are no part of it, and the program hears them after it.
+func TestACompactionOfARuntimeGoesBeforeTheInputsThatWait(t *testing.T) {
+	e := newEngine()
+	running, finish := make(chan struct{}), make(chan struct{})
+	var order []string // by the session, which does one thing at a time
+	e.run = func(_ context.Context, in adapters.TurnInput, h adapters.Host) (adapters.End, error) {
+		text := transcript.PartsText(in.Input)
+		if text == "first" {
+			close(running)
+			<-finish
+		}
+		order = append(order, text)
+		return says(h, "done", 40_000), nil
+	}
+	e.compact = func(context.Context, adapters.CompactInput, adapters.Host) (adapters.NativeResult, error) {
+		order = append(order, "compaction")
+		return adapters.NativeResult{Form: "engine"}, nil
+	}
+	b := driving(t, e)
+	id := b.create()
+	b.start(id, "first")
+	<-running
+	b.start(id, "second")
+	last := b.start(id, "third")
+	comp, err := b.svc.StartCompaction(t.Context(), threads.CompactParams{Thread: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := comp.Record; r.Phase != compaction.PhaseRequested {
+		t.Errorf("during a turn it is %s", r.Phase)
+	}
+	close(finish)
+	b.await(id, ended(last.Turn.ID))
+	b.settle(id)
+	if got := strings.Join(order, ", "); got != "first, compaction, second, third" {
+		t.Errorf("%s", got)
+	}
+}

@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -52,8 +55,20 @@ func TestNativeWalkOfTheReadmeWorks(t *testing.T) {
 			t.Errorf("%s was not printed", want)
 		}
 	}
-	if n := strings.Count(stdout.String(), `"outcome": "completed"`); n != 3 {
-		t.Errorf("%d compactions completed, want 3", n)
+	shrunk := 0
+	for d := json.NewDecoder(strings.NewReader(stdout.String())); ; {
+		var r struct {
+			Outcome       string
+			Before, After struct{ Tokens int }
+		}
+		if err := d.Decode(&r); errors.Is(err, io.EOF) {
+			break
+		} else if mustDo(t, err); r.Outcome == "completed" && r.After.Tokens < r.Before.Tokens {
+			shrunk++
+		}
+	}
+	if shrunk != 3 {
+		t.Errorf("%d compactions completed and made their context smaller, want 3", shrunk)
 	}
 	if t.Failed() {
 		t.Logf("stdout:\n%s\nstderr:\n%s", stdout.String(), stderr.String())
