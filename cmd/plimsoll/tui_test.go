@@ -60,9 +60,9 @@ func newDesk(t *testing.T, config, script string) *desk {
 		config += fmt.Sprintf("\n[providers.fake]\nadapter = \"fake\"\nmodel = %q\n", d.path("script"))
 	}
 	d.write("home/config.toml", config)
-	// Nothing is fetched, keys that come fast are keys and not a paste, no tip is drawn by
+	// Nothing is fetched, nobody is asked for plugins, keys that come fast are keys and not a paste, no tip is drawn by
 	// lot, and nothing moves.
-	d.write("codex/config.toml", "check_for_update_on_startup = false\ndisable_paste_burst = true\n[tui]\nshow_tooltips = false\nanimations = false\n")
+	d.write("codex/config.toml", "check_for_update_on_startup = false\nfeatures.plugins = false\nfeatures.apps = false\ndisable_paste_burst = true\n[tui]\nshow_tooltips = false\nanimations = false\n")
 	d.serve()
 	t.Cleanup(d.clear)
 	return d
