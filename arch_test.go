@@ -53,6 +53,7 @@ var law = []row{
 	{"api/jsonrpc", ""},
 	{"adapters", "threads/transcript threads/fault"},
 	{"adapters/adaptertest/clis", ""},
+	{"adapters/adaptertest/homes", ""}, // where real programs reach a scripted model only
 	{"adapters/adaptertest/upstream", "threads/transcript"},            // plays a model server
 	{"adapters/adaptertest/scripted", "adapters/adaptertest/upstream"}, // the same as a command
 
@@ -109,7 +110,7 @@ var testOnly = []string{
 }
 
 // suites are packages that exist for tests.
-var suites = []string{"adapters/adaptertest", "adapters/adaptertest/clis", "adapters/adaptertest/upstream", "adapters/adaptertest/scripted", "events/journaltest", "api/codexschema", "api/wiretest", "bench/*"}
+var suites = []string{"adapters/adaptertest", "adapters/adaptertest/clis", "adapters/adaptertest/homes", "adapters/adaptertest/upstream", "adapters/adaptertest/scripted", "events/journaltest", "api/codexschema", "api/wiretest", "bench/*"}
 
 // pkg is what the checks know of a package: its imports and the names it uses of
 // each.

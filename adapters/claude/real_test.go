@@ -14,6 +14,7 @@ import (
 	"github.com/plimsoll-dev/plimsoll/adapters"
 	"github.com/plimsoll-dev/plimsoll/adapters/adaptertest"
 	"github.com/plimsoll-dev/plimsoll/adapters/adaptertest/clis"
+	"github.com/plimsoll-dev/plimsoll/adapters/adaptertest/homes"
 	"github.com/plimsoll-dev/plimsoll/adapters/adaptertest/upstream"
 	"github.com/plimsoll-dev/plimsoll/threads/fault"
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
@@ -24,7 +25,7 @@ type real struct {
 	*testing.T
 	server  *upstream.Server
 	adapter adapters.Runtime
-	home    clis.Home
+	home    homes.Home
 	cwd     string
 }
 
@@ -33,7 +34,7 @@ func newReal(t *testing.T, cassette string, env ...string) *real {
 	program := clis.Claude(t)
 	server := upstream.New(t, "server anthropic\n"+cassette)
 	dir := t.TempDir()
-	home, err := clis.ClaudeHome(dir, server.URL)
+	home, err := homes.Claude(dir, server.URL)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/plimsoll-dev/plimsoll/adapters"
 	"github.com/plimsoll-dev/plimsoll/adapters/adaptertest"
 	"github.com/plimsoll-dev/plimsoll/adapters/adaptertest/clis"
+	"github.com/plimsoll-dev/plimsoll/adapters/adaptertest/homes"
 	"github.com/plimsoll-dev/plimsoll/adapters/adaptertest/upstream"
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
@@ -22,7 +23,7 @@ type real struct {
 	*testing.T
 	server  *upstream.Server
 	adapter adapters.Runtime
-	home    clis.Home
+	home    homes.Home
 	cwd     string
 }
 
@@ -31,7 +32,7 @@ func newReal(t *testing.T, cassette, config string) *real {
 	program := clis.Codex(t)
 	server := upstream.New(t, cassette)
 	dir := t.TempDir()
-	home, err := clis.CodexHome(dir, server.URL, config)
+	home, err := homes.Codex(dir, server.URL, config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/plimsoll-dev/plimsoll/adapters/adaptertest/clis"
+	"github.com/plimsoll-dev/plimsoll/adapters/adaptertest/homes"
 	"github.com/plimsoll-dev/plimsoll/adapters/adaptertest/upstream"
 )
 
@@ -92,9 +93,9 @@ func nativeEnv(t *testing.T, dir string) []string {
 	mustDo(t, os.MkdirAll(bin, 0o700))
 	mustDo(t, os.Symlink(codex, filepath.Join(bin, "codex")))
 	mustDo(t, os.Symlink(claude, filepath.Join(bin, "claude")))
-	c, err := clis.CodexHome(dir, model.URL, "")
+	c, err := homes.Codex(dir, model.URL, "")
 	mustDo(t, err)
-	a, err := clis.ClaudeHome(dir, model.URL)
+	a, err := homes.Claude(dir, model.URL)
 	mustDo(t, err)
 	config := filepath.Join(c.Dir, "config.toml")
 	text, err := os.ReadFile(config)

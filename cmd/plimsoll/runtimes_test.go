@@ -12,6 +12,7 @@ import (
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
 	"github.com/plimsoll-dev/plimsoll/adapters/adaptertest/clis"
+	"github.com/plimsoll-dev/plimsoll/adapters/adaptertest/homes"
 )
 
 func TestConfigurationOfPrograms(t *testing.T) {
@@ -105,7 +106,7 @@ func TestDoctorOnTheRealPrograms(t *testing.T) {
 	const nobody = "http://127.0.0.1:1" // with an address of their own they ask nobody else
 	t.Setenv("ANTHROPIC_API_KEY", "scripted")
 	t.Setenv("ANTHROPIC_BASE_URL", nobody)
-	home, err := clis.CodexHome(t.TempDir(), nobody, "")
+	home, err := homes.Codex(t.TempDir(), nobody, "")
 	mustDo(t, err)
 	out := doctorOf(t, "[providers.c]\nadapter = \"codex\"\nprogram = \""+codex+"\"\nhome = \""+home.Dir+"\"\n"+
 		"[providers.a]\nadapter = \"claude\"\nprogram = \""+claude+"\"\nhome = \""+t.TempDir()+"\"\n")

@@ -7,9 +7,8 @@
 //   - Where the program is missing the test is skipped and says how to get it; if the
 //     environment variable CI is set it fails instead.
 //   - Nothing here runs a program with the home of the developer: they are only asked
-//     for their versions, in a home of their own, and CodexHome and ClaudeHome make
-//     homes and environments in which they reach a scripted model server and nothing
-//     else.
+//     for their versions, in a home of their own. Package homes makes those in which they
+//     do more.
 package clis
 
 import (

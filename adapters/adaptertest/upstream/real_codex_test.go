@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/plimsoll-dev/plimsoll/adapters/adaptertest/clis"
+	"github.com/plimsoll-dev/plimsoll/adapters/adaptertest/homes"
 )
 
 // The providers of a thread: one whose history codex sums up itself, and one that
 // compacts.
 const (
 	local  = `"modelProvider":"scripted"`
-	remote = `"modelProvider":"` + clis.Remote + `"`
+	remote = `"modelProvider":"` + homes.Remote + `"`
 )
 
 func TestRealCodexTakesATurnAToolAndASummary(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/plimsoll-dev/plimsoll/adapters/adaptertest/clis"
+	"github.com/plimsoll-dev/plimsoll/adapters/adaptertest/homes"
 	"github.com/plimsoll-dev/plimsoll/adapters/adaptertest/upstream"
 	"github.com/plimsoll-dev/plimsoll/adapters/kit/child"
 )
@@ -51,7 +52,7 @@ func started(t *testing.T, server *upstream.Server, dir, cwd string, env []strin
 func startCodex(t *testing.T, cassette, params string, env ...string) *real {
 	t.Helper()
 	program, server, dir := clis.Codex(t), upstream.New(t, cassette), t.TempDir()
-	home, err := clis.CodexHome(dir, server.URL, clis.CodexRemote(server.URL))
+	home, err := homes.Codex(dir, server.URL, homes.CodexRemote(server.URL))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +82,7 @@ func (r *real) asks(text string) string {
 func startClaude(t *testing.T, cassette string, env ...string) *real {
 	t.Helper()
 	program, server, dir := clis.Claude(t), upstream.New(t, cassette), t.TempDir()
-	home, err := clis.ClaudeHome(dir, server.URL)
+	home, err := homes.Claude(dir, server.URL)
 	if err != nil {
 		t.Fatal(err)
 	}

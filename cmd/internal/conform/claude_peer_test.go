@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
+	"github.com/plimsoll-dev/plimsoll/adapters/adaptertest/homes"
 	"github.com/plimsoll-dev/plimsoll/adapters/claude"
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
@@ -37,7 +38,7 @@ func ClaudePeer(l lie) Subject {
 		if err := errors.Join(os.MkdirAll(home, 0o700), os.WriteFile(path, fmt.Appendf(nil, "#!/bin/sh\nexec '%s' %s \"$@\"\n", self, claudePeerArg), 0o700)); err != nil {
 			return nil, err
 		}
-		env := append(environ(site), "PEER_URL="+site.URL, "PEER_LIE="+string(l), "PEER_WORK="+site.Work, "GORACE=atexit_sleep_ms=0")
+		env := append(homes.Environ(site.Dir), "PEER_URL="+site.URL, "PEER_LIE="+string(l), "PEER_WORK="+site.Work, "GORACE=atexit_sleep_ms=0")
 		if site.Refuse {
 			env = append(env, "DISABLE_COMPACT=1")
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/plimsoll-dev/plimsoll/adapters/adaptertest/homes"
 	"github.com/plimsoll-dev/plimsoll/adapters/claude"
 	"github.com/plimsoll-dev/plimsoll/adapters/codex"
 	"github.com/plimsoll-dev/plimsoll/adapters/kit/proc"
@@ -28,7 +29,7 @@ func Find(ctx context.Context, name, named string) (path, version string, err er
 		return "", "", err
 	}
 	defer func() { _ = os.RemoveAll(home) }() // a folder of the system's temporary one
-	line, err := proc.Version(ctx, path, environ(Site{Dir: home}))
+	line, err := proc.Version(ctx, path, homes.Environ(home))
 	if err != nil {
 		return "", "", err
 	}

@@ -2,10 +2,9 @@ package conform
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
+	"github.com/plimsoll-dev/plimsoll/adapters/adaptertest/homes"
 	"github.com/plimsoll-dev/plimsoll/adapters/agent"
 	"github.com/plimsoll-dev/plimsoll/adapters/chat"
 	"github.com/plimsoll-dev/plimsoll/adapters/claude"
@@ -19,7 +18,7 @@ func Offline() Subject {
 }
 
 // window is what scripted models are said to have, in tokens.
-const window = 100_000
+const window = homes.Window
 
 // Chat is the adapter of OpenAI-compatible servers in front of a scripted one.
 func Chat() Subject {
@@ -69,37 +68,14 @@ func Codex(path, version string) Subject {
 	return s
 }
 
-// codexConfig is that of a codex which knows the scripted server and asks nobody else
-// (codex 0.171, observed).
-const codexConfig = `model = "scripted"
-model_provider = "scripted"
-model_context_window = %d
-check_for_update_on_startup = false
-features.plugins = false
-features.apps = false
-[analytics]
-enabled = false
-[model_providers.scripted]
-name = "scripted"
-base_url = "%s/v1"
-env_key = "SCRIPTED_KEY"
-wire_api = "responses"
-request_max_retries = 0
-stream_max_retries = 0
-`
-
 func openCodex(s Site, path string) (adapters.Adapter, error) {
-	home := filepath.Join(s.Dir, "codex-home")
-	if err := os.MkdirAll(home, 0o700); err != nil {
+	home, err := homes.Codex(s.Dir, s.URL, "")
+	if err != nil {
 		return nil, err
 	}
-	env := append(environ(s), "CODEX_HOME="+home, "SCRIPTED_KEY=scripted")
-	if err := os.WriteFile(filepath.Join(home, "config.toml"), fmt.Appendf(nil, codexConfig, window, s.URL), 0o600); err != nil {
-		return nil, err
-	}
-	o := codex.Options{Name: "codex", Program: path, Home: home, Env: env}
+	o := codex.Options{Name: "codex", Program: path, Home: home.Dir, Env: home.Env}
 	if s.Tap != "" {
-		o.Program, o.Env = s.Tap, append(env, TapEnv(s, path)...)
+		o.Program, o.Env = s.Tap, append(o.Env, TapEnv(s, path)...)
 	}
 	if s.Refuse { // an older one, whose compaction nobody has verified
 		o.Env = append(o.Env, TapReplaces("/0.171.", "/0.150."))
@@ -131,30 +107,23 @@ func Claude(path, version string) Subject {
 	return s
 }
 
-// openClaude gives Claude Code a home of its own and an API that is the scripted server;
-// it reports nothing and updates nothing (Claude Code 2.1.332, observed).
+// openClaude gives Claude Code a home of its own and an API that is the scripted server.
 func openClaude(s Site, path string) (adapters.Adapter, error) {
-	home := filepath.Join(s.Dir, "claude-home")
-	if err := os.MkdirAll(home, 0o700); err != nil {
+	home, err := homes.Claude(s.Dir, s.URL)
+	if err != nil {
 		return nil, err
 	}
-	env := append(environ(s), "CLAUDE_CONFIG_DIR="+home, "ANTHROPIC_BASE_URL="+s.URL, "ANTHROPIC_API_KEY=scripted",
-		"DISABLE_TELEMETRY=1", "DISABLE_ERROR_REPORTING=1", "DISABLE_AUTOUPDATER=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
-		"CLAUDE_CODE_MAX_RETRIES=0", "IS_SANDBOX=1")
-	if s.Refuse {
-		env = append(env, "DISABLE_COMPACT=1")
+	o := claude.Options{
+		Name: "claude", Program: path, Home: home.Dir, Model: "scripted", ContextWindow: window, Env: append(home.Env, "CLAUDE_CODE_MAX_RETRIES=0"),
 	}
-	o := claude.Options{Name: "claude", Program: path, Home: home, Model: "scripted", ContextWindow: window, Env: env}
+	if s.Refuse {
+		o.Env = append(o.Env, "DISABLE_COMPACT=1")
+	}
 	if s.Tap != "" {
-		o.Program, o.Env = s.Tap, append(env, TapEnv(s, path)...)
+		o.Program, o.Env = s.Tap, append(o.Env, TapEnv(s, path)...)
 	}
 	if s.Loud {
 		o.Env = append(o.Env, TapUnsets("DISABLE_AUTO_COMPACT"))
 	}
 	return claude.New(o), nil
-}
-
-// environ is what any program gets: nothing of the developer's.
-func environ(s Site) []string {
-	return []string{"HOME=" + s.Dir, "PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "TMPDIR=" + s.Dir}
 }
