@@ -86,7 +86,7 @@ func Start(s Spec) (*Child, error) {
 		secrets: secretsIn(s.Env),
 		sending: make(chan struct{}, 1), closed: make(chan struct{}),
 	}
-	c.proc, err = proc.Start(proc.Spec{Argv: s.Argv, Dir: s.Dir, Env: s.Env, Stdin: inR, Stdout: outW, Stderr: c.stderr})
+	c.proc, err = proc.Start(proc.Spec{Argv: s.Argv, Dir: s.Dir, Env: s.Env, Family: true, Stdin: inR, Stdout: outW, Stderr: c.stderr})
 	err = errors.Join(err, inR.Close(), outW.Close()) // the child has its own
 	if err != nil {
 		if c.proc != nil {

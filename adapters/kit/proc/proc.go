@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -20,6 +21,9 @@ type Spec struct {
 	Argv []string
 	Dir  string   // to run in; empty: that of the server
 	Env  []string // NAME=value; the whole environment
+	// Family: whatever the child starts ends with it, in whatever group or session, and
+	// with the server, kill -9 included. Else only its group does.
+	Family bool
 	// Stdin is what the child reads; nil: nothing. Stdout and Stderr take what it
 	// prints; nil: it is thrown away. An *os.File is handed over as it is; anything
 	// else is copied by goroutines that end with the child.
@@ -36,8 +40,9 @@ type Exit struct {
 // A Process is a child that was started. Its methods may be called by several
 // goroutines at once.
 type Process struct {
-	pid  int
-	done chan struct{}
+	pid    int
+	family string // the mark of all that it starts; empty: only its group ends with it
+	done   chan struct{}
 
 	// Written before done is closed.
 	exit Exit
@@ -83,6 +88,11 @@ func Start(s Spec) (*Process, error) {
 		cmd.Env = []string{} // nil is the whole environment of the server
 	}
 	p := &Process{done: make(chan struct{}), exit: Exit{Code: -1}}
+	if s.Family {
+		if p.family = newFamily(); p.family != "" {
+			cmd.Env = append(slices.Clip(cmd.Env), familyEnv+"="+p.family)
+		}
+	}
 	started := make(chan error)
 	go p.run(cmd, started)
 	if err := <-started; err != nil {
@@ -109,6 +119,9 @@ func (p *Process) run(cmd *exec.Cmd, started chan<- error) {
 	started <- nil
 	awaitExit(p.pid)
 	p.retire()
+	if p.family != "" {
+		endFamily(p.family)
+	}
 	p.err = cmd.Wait()
 	if cmd.ProcessState != nil {
 		p.exit = exitOf(cmd.ProcessState)

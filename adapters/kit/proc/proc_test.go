@@ -66,7 +66,12 @@ var roles = map[string]func(args []string){
 		}
 	},
 	// escape leaves a grandchild that is in a group of its own.
-	"escape": func([]string) { fmt.Println(spawn(&syscall.SysProcAttr{Setsid: true})) },
+	"escape": func(args []string) {
+		fmt.Println(spawn(&syscall.SysProcAttr{Setsid: true}))
+		if len(args) > 0 {
+			hang()
+		}
+	},
 	// server runs a child by this package, says its number and waits to be killed.
 	"server": func([]string) {
 		p, err := Start(Spec{Argv: []string{os.Args[0]}, Env: childEnv("hang")})
@@ -97,7 +102,7 @@ func hang() { select {} }
 // spawn starts a child that hangs, with stdout and stderr of this process.
 func spawn(attr *syscall.SysProcAttr) int {
 	cmd := exec.Command(os.Args[0])
-	cmd.Env, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = childEnv("hang"), os.Stdout, os.Stderr, attr
+	cmd.Env, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = append(os.Environ(), childEnv("hang")...), os.Stdout, os.Stderr, attr
 	if err := cmd.Start(); err != nil {
 		panic(err)
 	}
