@@ -168,7 +168,7 @@ func parseConfig(src []byte) (config, error) {
 		return config{}, fmt.Errorf("%d: providers must be a section for each provider, such as [providers.local]", lineOf(src, toml.Key{"providers"}))
 	}
 	if unknown := md.Undecoded(); len(unknown) > 0 {
-		return config{}, unknownKey(src, unknown[0])
+		return config{}, cfg.unknownKey(src, unknown[0])
 	}
 	for _, key := range md.Keys() {
 		if len(key) == 2 && key[0] == "providers" && !slices.Contains(cfg.order, key[1]) {

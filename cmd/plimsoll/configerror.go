@@ -124,7 +124,7 @@ func keysOf(section reflect.Type) []string {
 }
 
 // unknownKey says which key is not known, and what could have been meant.
-func unknownKey(src []byte, key toml.Key) error {
+func (c config) unknownKey(src []byte, key toml.Key) error {
 	head := key[:len(key)-1]
 	where, name := typeOf(head), strings.Join(head, ".")
 	hint := "; the sections are [server], [providers.NAME], [compaction], [hooks], [checks] and [limits]"
@@ -137,6 +137,12 @@ func unknownKey(src []byte, key toml.Key) error {
 		}
 		if where.Kind() == reflect.Struct {
 			hint = fmt.Sprintf("; [%s] knows %s", name, strings.Join(keysOf(where), ", "))
+		}
+	}
+	if len(head) == 2 && head[0] == "providers" {
+		adapter := c.Providers[head[1]].Adapter
+		if kind, ok := adapterKinds[adapter]; ok {
+			hint = fmt.Sprintf("; the adapter %s knows adapter, %s", adapter, strings.Join(kind.keys, ", "))
 		}
 	}
 	return fmt.Errorf("%d: unknown key %s%s", lineOf(src, key), key, hint)

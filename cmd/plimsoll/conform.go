@@ -17,7 +17,7 @@ import (
 type conformCmd struct {
 	homeFlag
 	Provider   []string `arg:"" optional:"" help:"What to hold to the contract, each with a scripted model: offline, chat, codex, claude (default: all four)."`
-	Configured []string `name:"configured" placeholder:"NAME" sep:"none" help:"Also [providers.NAME] of config.toml, as it is there: its program, its account, its real model; may be repeated."`
+	Configured []string `name:"configured" placeholder:"NAME" sep:"none" help:"[providers.NAME] of config.toml, as it is there: its program, its account, its real model; may be repeated."`
 	Row        []string `name:"row" placeholder:"NAME" sep:"none" help:"Only this row; may be repeated."`
 	JSON       bool     `name:"json" xor:"format" help:"Print one JSON object for each row."`
 	Markdown   bool     `name:"markdown" xor:"format" help:"Print a page for the documentation."`
