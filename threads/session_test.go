@@ -49,10 +49,10 @@ func TestASessionOf300TurnsKeepsTheInvariants(t *testing.T) {
 	if automatic < 12 {
 		t.Errorf("%d automatic compactions, want at least 12", automatic)
 	}
-	for n, holds := range map[int]func(*voyage){1: holdsI1, 2: holdsI2, 3: holdsI3, 4: holdsI4, 6: holdsI6, 7: holdsI7, 8: holdsI8, 9: holdsI9, 10: holdsI10} {
-		t.Run(fmt.Sprint("I", n), func(t *testing.T) {
+	for _, part := range contract {
+		t.Run(part.name, func(t *testing.T) {
 			v.f = t
-			holds(v)
+			part.holds(v)
 		})
 	}
 	turns, _ := v.p.requests()
