@@ -127,6 +127,8 @@ type bench struct {
 	journal *counting
 	puppet  *puppet
 	config  threads.Config
+
+	reading sync.Mutex                                // guards decoded
 	decoded map[transcript.ThreadID][]threads.Payload // by payloads
 }
 
@@ -247,6 +249,8 @@ func (b *bench) turn(id transcript.ThreadID, user, agent string) transcript.Turn
 // are decoded once, as no row changes (see I8, which looks at the rows).
 func (b *bench) payloads(id transcript.ThreadID) []threads.Payload {
 	b.t.Helper()
+	b.reading.Lock()
+	defer b.reading.Unlock()
 	out := b.decoded[id]
 	defer func() {
 		if b.decoded == nil {
@@ -281,11 +285,19 @@ func (b *bench) await(id transcript.ThreadID, ok func(threads.Payload) bool) thr
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	for m, err := range b.svc.Follow(ctx, id, nil, 0) {
+	been := b.payloads(id)
+	if i := slices.IndexFunc(been, ok); i >= 0 {
+		return been[i]
+	}
+	info, err := b.journal.Info(ctx, string(id))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for m, err := range b.svc.Follow(ctx, id, &events.Cursor{Journal: info.JournalID, N: int64(len(been))}, 0) {
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		if m.Kind != events.KindEvent {
+		if m.Kind != events.KindEvent || m.Repeat {
 			continue
 		}
 		p, err := threads.Decode(m.Event)
