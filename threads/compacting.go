@@ -2,6 +2,7 @@ package threads
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -239,6 +240,9 @@ func (a *actor) compactWith(ctx context.Context, settings Settings, done *endCom
 	job := a.job(run, sess, can, w)
 	job.Rebase = a.rebaser(run, done)
 	done.verdict = compaction.Run(ctx, job)
+	if errors.Is(unopened, adapters.ErrNoSession) && run.request.Route == compaction.RouteLocal && done.verdict.Outcome == compaction.Unchanged {
+		return a.replaceLost(ctx, settings)
+	}
 	return nil
 }
 

@@ -230,16 +230,25 @@ func (a *actor) openSession(ctx context.Context, settings Settings) (*session, e
 		return nil, err
 	}
 	sess := newSession(opened, settings)
-	if _, err := a.send(ctx, message{cmd: adoptSession{sess, told}}); err != nil {
-		// The actor may have taken it all the same.
-		a.tell(timed(func(a *actor) {
-			if a.session == sess {
-				a.session = nil
-			}
-		}))
-		return nil, errors.Join(err, opened.Close())
+	if err := a.adopt(ctx, sess, told); err != nil {
+		return nil, err
 	}
 	return sess, nil
+}
+
+// adopt makes an opened session the thread's, or closes it.
+func (a *actor) adopt(ctx context.Context, sess *session, told *SessionUpdated) error {
+	_, err := a.send(ctx, message{cmd: adoptSession{sess, told}})
+	if err == nil {
+		return nil
+	}
+	// The actor may have taken it all the same.
+	a.tell(timed(func(a *actor) {
+		if a.session == sess {
+			a.session = nil
+		}
+	}))
+	return errors.Join(err, sess.Session.Close())
 }
 
 func newSession(opened adapters.Session, settings Settings) *session {

@@ -54,6 +54,27 @@ func (a *actor) rebaser(run *compactionRun, done *endCompaction) func(context.Co
 	}
 }
 
+// replaceLost gives the thread a fresh session that was told its whole context, in place
+// of one that its program does not know any more. Somebody who asks for the route local
+// goes on with what the thread holds, also if there is nothing to shorten in that.
+func (a *actor) replaceLost(ctx context.Context, settings Settings) error {
+	p, ok := a.svc.provider(settings.Provider)
+	if !ok || !isRuntime(p) {
+		return nil
+	}
+	v, err := a.send(ctx, message{query: func(a *actor) any { return a.nativeLook() }})
+	if err != nil {
+		return err
+	}
+	l := v.(nativeLook)
+	l.native.Stale = true
+	opened, told, err := a.open(ctx, p, settings, l)
+	if err != nil {
+		return err
+	}
+	return a.adopt(ctx, newSession(opened, settings), told)
+}
+
 // composed is the context that a composed result would give. What was said in the turn
 // in progress is no part of it: that turn is told again.
 func (s *state) composed(r compaction.Record, c *compaction.Composed) ([]transcript.Entry, error) {

@@ -224,6 +224,38 @@ func TestALostSessionIsNoSilentLoss(t *testing.T) {
 	}
 }
 
+// The error says: compact it with route local. A thread that is small, or cannot become
+// smaller, goes on all the same.
+func TestALostSessionOfAThreadWithNothingToCompact(t *testing.T) {
+	for name, budget := range map[string]int{"nothingToCompact": 0, "overheadExceedsBudget": 1} {
+		t.Run(name, func(t *testing.T) {
+			k := newKeeper(t, "ok")
+			b := keeping(t, k)
+			id := b.create()
+			b.said(id, "one")
+			lost := b.native(id)
+			b.close()
+			forget(t, k, lost)
+			b.open()
+			if turn := b.played(id, "go on"); turn.Status != transcript.TurnFailed {
+				t.Fatalf("the turn ended %s", turn.Status)
+			}
+			if rec := b.compact(threads.CompactParams{Thread: id}); *rec.Outcome != compaction.Unchanged || b.native(id) != lost {
+				t.Errorf("without a route: session %s, record %s", b.native(id), mustJSON(t, rec))
+			}
+			rec := b.compact(threads.CompactParams{Thread: id, Route: compaction.RouteLocal, Budget: budget})
+			if *rec.Outcome != compaction.Unchanged || rec.Code == nil || *rec.Code != name {
+				t.Fatalf("record %s", mustJSON(t, rec))
+			}
+			if b.native(id) == lost {
+				t.Error("the thread has still the session that is lost")
+			}
+			b.said(id, "and now")
+			b.wantKept(t, k, id)
+		})
+	}
+}
+
 func TestASessionInWhichNothingWasSaidMayBeLost(t *testing.T) {
 	k := newKeeper(t, "ok")
 	b := keeping(t, k)

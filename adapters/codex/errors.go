@@ -10,6 +10,7 @@ import (
 	"github.com/plimsoll-dev/plimsoll/adapters"
 	"github.com/plimsoll-dev/plimsoll/adapters/kit/child"
 	"github.com/plimsoll-dev/plimsoll/adapters/kit/proc"
+	"github.com/plimsoll-dev/plimsoll/adapters/timeline"
 	"github.com/plimsoll-dev/plimsoll/threads/fault"
 )
 
@@ -82,6 +83,12 @@ func (e *rpcError) unknownThread() bool {
 	return false
 }
 
+// unreadable reports that the thread's file is none any more (codex 0.171, observed: it is
+// empty, begins with no record, or is no text). A file that may not be read is as it was.
+func (e *rpcError) unreadable() bool {
+	return strings.Contains(e.Message, "failed to read session metadata") && !strings.Contains(e.Message, "(os error ")
+}
+
 // inUse reports that another process writes the thread's file.
 func (e *rpcError) inUse() bool { return strings.Contains(e.Message, "active writer") }
 
@@ -93,6 +100,8 @@ func refused(name, method string, err error) error {
 		return err
 	case e.inUse():
 		return fault.Wrap(fault.Unavailable, errors.Join(adapters.ErrInUse, err), "%s: another process has this codex thread open; close it there, or fork the thread", name)
+	case e.unreadable():
+		return fault.Wrap(fault.Unavailable, errors.Join(adapters.ErrNoSession, err), "%s: codex cannot read its thread any more: %s", name, timeline.Clip(e.Message, 300))
 	case e.unknownThread():
 		return fault.Wrap(fault.Unavailable, errors.Join(adapters.ErrNoSession, err), "%s: codex does not know its thread any more: %s", name, e.Message)
 	}

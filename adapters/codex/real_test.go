@@ -319,6 +319,42 @@ func TestRealUnknownThreadAndLease(t *testing.T) {
 	}
 }
 
+// What is left of a thread's file after a full disk or somebody's editor is no thread; what
+// codex can read of it is one.
+func TestRealThreadWhoseFileIsDamaged(t *testing.T) {
+	for name, tt := range map[string]struct {
+		damage func(b []byte) []byte
+		lost   bool
+	}{
+		"empty":      {func([]byte) []byte { return nil }, true},
+		"other text": {func([]byte) []byte { return []byte("not what it was\n") }, true},
+		"no text":    {func([]byte) []byte { return []byte{0xff, 0xfe, 0x00, 0x80, '\n'} }, true},
+		"cut":        {func(b []byte) []byte { return b[:len(b)-len(b)/4] }, false},
+	} {
+		r := newReal(t, "-- a --\nrepeat\nsay x\n", "")
+		s, h := r.open(adapters.OpenParams{}), r.host()
+		r.play(h, s, "hi")
+		path := s.(*session).path
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, tt.damage(b), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		again, err := r.adapter.Open(within(t), adapters.OpenParams{NativeID: s.NativeID(), Cwd: r.cwd})
+		if (err != nil) != tt.lost || errors.Is(err, adapters.ErrNoSession) != tt.lost {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err == nil {
+			_ = again.Close() // always nil
+		}
+	}
+}
+
 func TestRealDeathInATurn(t *testing.T) {
 	r := newReal(t, "-- first --\nsay Beginning\nhold never\n-- second --\nrepeat\nsay Second answer.\n", "")
 	s, h := r.open(adapters.OpenParams{}), r.host()
