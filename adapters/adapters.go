@@ -102,7 +102,11 @@ type Session interface {
 	// mean something are in errors.go: ErrNothingToCompact, ErrUncertain, ErrLossy, a
 	// *RefusedError, and a fault.Denied.
 	Compact(ctx context.Context, in CompactInput, host Host) (NativeResult, error)
-	// Close ends the session and waits until nothing of it is left.
+	// Close ends the session and returns when nothing of it is left: no goroutine, no
+	// child process, no lease. What runs ends with an error, as if its context were done,
+	// and no later Run or Compact succeeds; Steer is ErrNotSteerable. Close may be called
+	// again, and at the same time; one that finds nothing left to do returns nil. The
+	// provider's own conversation lives on, for the next Open with its NativeID.
 	Close() error
 }
 

@@ -7,6 +7,8 @@
 //     lets go of it with the process, kill -9 included.
 //   - Who does not get it is told who has it, as far as that can be known.
 //   - Two leases of one process on the same thing are a conflict too.
+//   - Release lets go at once, and only of what this Lease holds: it may be called again,
+//     at the same time, and on nil.
 package lease
 
 import (
@@ -18,6 +20,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 )
 
@@ -34,8 +37,11 @@ func (e *HeldError) Error() string {
 	return e.By + " has it"
 }
 
-// A Lease is held until Release.
-type Lease struct{ file *os.File }
+// A Lease is held until Release. It is safe for concurrent use.
+type Lease struct {
+	mu   sync.Mutex
+	file *os.File // nil once it is released
+}
 
 // maxHolder bounds what is read about a holder, in bytes.
 const maxHolder = 200
@@ -70,9 +76,28 @@ func Take(dir, thing, by string) (*Lease, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("lease: %w", err), f.Close())
 	}
-	return &Lease{f}, nil
+	return &Lease{file: f}, nil
 }
 
-// Release lets go of the lease. The file stays: taking it away could give two
-// processes two files.
-func (l *Lease) Release() error { return l.file.Close() }
+// Release lets go of the lease. A Lease that is released, or nil, has nothing to let go
+// of: then it returns nil, whoever holds the thing by now. The file stays: taking it
+// away could give two processes two files.
+func (l *Lease) Release() error {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.file == nil {
+		return nil
+	}
+	f := l.file
+	l.file = nil
+	// A child of this process has the file open too until it becomes its program, so
+	// that closing it alone would let go only then.
+	err := syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
+	if err != nil {
+		err = fmt.Errorf("lease: unlock %s: %w", f.Name(), err)
+	}
+	return errors.Join(err, f.Close())
+}

@@ -7,6 +7,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/plimsoll-dev/plimsoll/adapters/kit/lease"
@@ -91,6 +94,91 @@ func TestALeaseEndsWithItsProcess(t *testing.T) {
 	if err := l.Release(); err != nil {
 		t.Error(err)
 	}
+}
+
+func TestReleaseMayBeCalledAgainAndFreesNothingOfAnother(t *testing.T) {
+	dir := t.TempDir()
+	first, err := lease.Take(dir, "session 1", "the first")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if err := first.Release(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	second, err := lease.Take(dir, "session 1", "the second")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Release(); err != nil {
+		t.Errorf("released before: %v", err)
+	}
+	if _, err := lease.Take(dir, "session 1", "the third"); err == nil {
+		t.Error("a lease that is released twice let go of another's")
+	}
+	var none *lease.Lease
+	if err := errors.Join(second.Release(), none.Release()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A child that is being started has the files of this process for a moment.
+func TestReleaseLetsGoAlsoIfTheFileIsOpenElsewhere(t *testing.T) {
+	dir := t.TempDir()
+	l, err := lease.Take(dir, "session 1", "this one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	locks, err := filepath.Glob(filepath.Join(dir, "*.lock"))
+	if err != nil || len(locks) != 1 {
+		t.Fatalf("%q: %v", locks, err)
+	}
+	held := openAs(t, locks[0])
+	if err := l.Release(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := lease.Take(dir, "session 1", "this one")
+	if err != nil {
+		t.Errorf("while somebody has the released file open: %v", err)
+	}
+	if err := errors.Join(again.Release(), syscall.Close(held)); err != nil {
+		t.Error(err)
+	}
+}
+
+// openAs returns another descriptor of a file that this process has open.
+func openAs(t *testing.T, path string) int {
+	t.Helper()
+	fds, err := os.ReadDir("/dev/fd")
+	if err != nil {
+		t.Skip("the open files of a process cannot be listed here")
+	}
+	want, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range fds {
+		info, err := os.Stat(filepath.Join("/dev/fd", e.Name()))
+		if err != nil || !os.SameFile(info, want) {
+			continue
+		}
+		n, err := strconv.Atoi(e.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, err := syscall.Dup(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return other
+	}
+	t.Fatal("the lease has no open file")
+	return 0
 }
 
 func TestAFolderThatCannotBeMadeIsAnError(t *testing.T) {
