@@ -131,6 +131,9 @@ func compactFailure(text string) error {
 	if reason, blocked := strings.CutPrefix(text, "skipped: "); blocked {
 		return fault.New(fault.Denied, "Claude Code: %s", reason)
 	}
+	if strings.Contains(text, "Not enough messages to compact") || strings.Contains(text, "No messages to compact") {
+		return adapters.ErrNothingToCompact
+	}
 	e := &adapters.Error{Class: adapters.ClassServer, Message: "Claude Code: " + text}
 	if _, rest, api := strings.Cut(text, "API Error: "); api {
 		status := 0

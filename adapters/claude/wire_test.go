@@ -135,13 +135,16 @@ func TestACompactionIsWhatWasToldBeforeItsResult(t *testing.T) {
 		act  func(d *double, id string)
 		want func(err error) bool
 	}{
-		"success and boundary":          {func(d *double, _ string) { d.system("status", success); d.system("compact_boundary", boundary) }, isNil},
-		"boundary of an older version":  {func(d *double, _ string) { d.system("compact_boundary", boundary) }, isNil},
-		"success without a boundary":    {func(d *double, _ string) { d.system("status", success) }, isUnclaimed},
-		"nothing":                       {func(*double, string) {}, isUnclaimed},
-		"a boundary after the result":   {func(d *double, id string) { d.result([]string{id}, nil); d.system("compact_boundary", boundary) }, isUnclaimed},
-		"a result of another message":   {func(d *double, _ string) { d.result([]string{"other"}, nil); d.system("compact_boundary", boundary) }, isNil},
-		"nothing to compact":            {says("Error: No messages to compact"), isA(adapters.ErrNothingToCompact)},
+		"success and boundary":         {func(d *double, _ string) { d.system("status", success); d.system("compact_boundary", boundary) }, isNil},
+		"boundary of an older version": {func(d *double, _ string) { d.system("compact_boundary", boundary) }, isNil},
+		"success without a boundary":   {func(d *double, _ string) { d.system("status", success) }, isUnclaimed},
+		"nothing":                      {func(*double, string) {}, isUnclaimed},
+		"a boundary after the result":  {func(d *double, id string) { d.result([]string{id}, nil); d.system("compact_boundary", boundary) }, isUnclaimed},
+		"a result of another message":  {func(d *double, _ string) { d.result([]string{"other"}, nil); d.system("compact_boundary", boundary) }, isNil},
+		"nothing to compact":           {says("Error: No messages to compact"), isA(adapters.ErrNothingToCompact)},
+		"too little to compact": {func(d *double, _ string) {
+			d.system("status", failedWith("Not enough messages to compact."))
+		}, isA(adapters.ErrNothingToCompact)},
 		"no such command":               {says("/compact isn't available in this environment."), isRefused},
 		"a boundary of what has failed": {func(d *double, _ string) { d.system("status", failedWith("x")); d.system("compact_boundary", boundary) }, isUnclaimed},
 		"a hook of the user": {func(d *double, _ string) {
