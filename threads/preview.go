@@ -77,7 +77,7 @@ func (s *Service) PreviewCompaction(ctx context.Context, p CompactParams) (Previ
 	default:
 		can = ability(sess.Compaction())
 	}
-	if p.Route != compaction.RouteLocal && can.Native != "" {
+	if p.Route != compaction.RouteLocal && can.Native != "" && len(l.run.input.Entries) > 0 {
 		out.native(l.run, can)
 		return out, nil
 	}
@@ -86,7 +86,7 @@ func (s *Service) PreviewCompaction(ctx context.Context, p CompactParams) (Previ
 	job := l.a.job(l.run, sess, can, w)
 	ask := &asked{}
 	job.Models = ask.instead(job.Models)
-	job.Enter, job.PreHooks, job.Native = nil, nil, nil
+	job.Enter, job.PreHooks = nil, nil // the provider is not asked: of an empty thread nobody is
 	v := compaction.Run(ctx, job)
 	if ctx.Err() != nil {
 		return Preview{}, context.Cause(ctx)

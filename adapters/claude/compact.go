@@ -289,7 +289,7 @@ func (o *order) concluded(err error) (adapters.NativeResult, error) {
 	}
 	said := strings.Join(o.c.said, " ")
 	switch {
-	case strings.Contains(said, "No messages to compact"):
+	case isNothing(said):
 		return none, adapters.ErrNothingToCompact
 	case strings.Contains(said, "isn't available in this environment"):
 		return none, &adapters.RefusedError{Refusal: *unable(o.p.hello.Version)}

@@ -125,13 +125,20 @@ func (f *frame) text() string {
 	return stringIn(f.Result)
 }
 
+// isNothing reports whether Claude Code says that there is nothing to compact: an empty
+// session, and one with a single exchange, as after a seed or a compaction (2.1.332,
+// observed). It tells the one as a message and the other as a failure.
+func isNothing(text string) bool {
+	return strings.Contains(text, "No messages to compact") || strings.Contains(text, "Not enough messages to compact")
+}
+
 // compactFailure is why a compaction failed, of which Claude Code tells a sentence.
 func compactFailure(text string) error {
 	text = strings.TrimPrefix(strings.TrimSpace(text), "Error during compaction: ")
 	if reason, blocked := strings.CutPrefix(text, "skipped: "); blocked {
 		return fault.New(fault.Denied, "Claude Code: %s", reason)
 	}
-	if strings.Contains(text, "Not enough messages to compact") || strings.Contains(text, "No messages to compact") {
+	if isNothing(text) {
 		return adapters.ErrNothingToCompact
 	}
 	e := &adapters.Error{Class: adapters.ClassServer, Message: "Claude Code: " + text}

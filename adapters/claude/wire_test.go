@@ -145,6 +145,7 @@ func TestACompactionIsWhatWasToldBeforeItsResult(t *testing.T) {
 		"too little to compact": {func(d *double, _ string) {
 			d.system("status", failedWith("Not enough messages to compact."))
 		}, isA(adapters.ErrNothingToCompact)},
+		"too little, as a message":      {says("Not enough messages to compact."), isA(adapters.ErrNothingToCompact)},
 		"no such command":               {says("/compact isn't available in this environment."), isRefused},
 		"a boundary of what has failed": {func(d *double, _ string) { d.system("status", failedWith("x")); d.system("compact_boundary", boundary) }, isUnclaimed},
 		"a hook of the user": {func(d *double, _ string) {

@@ -207,7 +207,7 @@ func (r *runner) fail(err error) {
 // hooks asks those who may deny. It reports false if the run has ended. Nobody is
 // asked about a compaction that will do nothing.
 func (r *runner) hooks(ctx context.Context) bool {
-	if r.job.PreHooks == nil || r.v.Route == RouteLocal && r.overhead() {
+	if r.job.PreHooks == nil || r.v.Route == RouteLocal && r.overhead() || r.v.Route == RouteNative && r.empty() {
 		return true
 	}
 	more, warnings, err := r.job.PreHooks(ctx)
@@ -225,11 +225,21 @@ func (r *runner) hooks(ctx context.Context) bool {
 	return false
 }
 
+// empty reports whether nothing was said in the thread.
+func (r *runner) empty() bool { return len(r.job.Input.Entries) == 0 }
+
 // native waits for the provider's own compaction. It reports false if the chain goes
 // on, which it does unless this route was asked for: where the provider refuses after
 // all, where it lost its history, and where the turn cannot go on without a smaller
-// context. What completed is completed, also if somebody wanted it to end meanwhile.
+// context. What completed is completed, also if somebody wanted it to end meanwhile. Of
+// an empty thread nobody is asked: a provider would make notes of nothing, and say that
+// it completed (codex 0.171, observed).
 func (r *runner) native(ctx context.Context) bool {
+	if r.empty() {
+		r.v.Outcome, r.v.Code = Unchanged, CodeNothingToCompact
+		r.v.Reason, r.v.Remedy = "nothing was said in the thread yet", "go on as it is"
+		return true
+	}
 	done, err := r.job.Native(ctx, r.wish)
 	r.v.Warnings = append(r.v.Warnings, done.Warnings...)
 	if err == nil {

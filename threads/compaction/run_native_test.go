@@ -99,3 +99,18 @@ func TestUsagesOfOneCompactionAddUp(t *testing.T) {
 		t.Errorf("a sum with an unknown part costs %v", *sum.CostUSD)
 	}
 }
+
+// Notes of nothing are no compaction, and nobody is asked for them.
+func TestAnEmptyThreadIsNotCompactedNatively(t *testing.T) {
+	for _, route := range []Route{"", RouteNative} {
+		asked := 0
+		v := Run(t.Context(), Job{
+			Route: route, Ability: Ability{Native: "x"},
+			Native:   func(context.Context, string) (NativeDone, error) { asked++; return NativeDone{}, nil },
+			PreHooks: func(context.Context) (string, []string, error) { asked++; return "", nil, nil },
+		})
+		if v.Outcome != Unchanged || v.Code != CodeNothingToCompact || v.Native != nil || v.Reason == "" || asked > 0 {
+			t.Errorf("route %q: %+v, %d were asked", route, v, asked)
+		}
+	}
+}

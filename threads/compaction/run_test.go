@@ -77,7 +77,7 @@ func TestRunEndsAtAFailure(t *testing.T) {
 	broken := func(context.Context, string) (NativeDone, error) {
 		return NativeDone{}, fault.New(fault.Unavailable, "the provider is gone")
 	}
-	v := Run(t.Context(), Job{Ability: Ability{Native: "x"}, Native: broken})
+	v := Run(t.Context(), Job{Input: longInput(), Ability: Ability{Native: "x"}, Native: broken})
 	if v.Outcome != Failed || v.Code != string(fault.Unavailable) || v.Reason != "the provider is gone" || v.Native != nil {
 		t.Errorf("native failure ends as %+v", v)
 	}
@@ -131,7 +131,7 @@ func TestRunIsInterruptedInEveryPhase(t *testing.T) {
 		<-ctx.Done()
 		return NativeDone{}, errors.New("aborted")
 	}
-	if v := Run(ctx, Job{Ability: Ability{Native: "x"}, Native: hang}); v.Outcome != Interrupted {
+	if v := Run(ctx, Job{Input: longInput(), Ability: Ability{Native: "x"}, Native: hang}); v.Outcome != Interrupted {
 		t.Errorf("a native compaction that is cancelled ends as %s", v.Outcome)
 	}
 }

@@ -21,6 +21,7 @@ func init() {
 		{name: "turn 500", what: "a model that breaks fails the turn alone", can: anything, script: failing("status 500")},
 		{name: "turn overflow", what: "a request that does not fit fails as one", can: anything, script: failing("limit 10")},
 		{name: "native", what: "a compaction of the provider's own is claimed only if it happened: the next request holds the summary, and not what it stands for", real: true, paid: true, script: native},
+		{name: "nothing to do", what: "of an empty thread, and of one that begins with a summary, no compaction is claimed that was none, and none is a failure", can: anything, script: nothing},
 		{name: "refusal", what: "what cannot be compacted says so with code, reason and remedy, and the context stays", real: true, paid: true, can: refusing, script: refusal},
 		{name: "compaction 400", what: "a summary that is refused is no success, and the history stays", can: anything, script: failingSummary("status 400")},
 		{name: "compaction 500", what: "a summary that breaks is no success, and the history stays", can: anything, script: failingSummary("status 500")},

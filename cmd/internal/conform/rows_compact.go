@@ -102,6 +102,33 @@ func (w *world) smaller() {
 	w.demand(last.Tokens < largest.Tokens, "the request is smaller than before", "%d tokens, the largest had %d", last.Tokens, largest.Tokens)
 }
 
+// nothing asks for compactions where there is nothing, or next to nothing, to compact.
+func nothing(w *world) {
+	w.open(setup{cassette: summary + answers})
+	r := w.ids.compacted(w.ids.compact(w.best()).CompactionID)
+	if w.runtime() {
+		w.isRefusal(r, w.contextNow())
+	}
+	w.demand(r.Outcome != nil && *r.Outcome == compaction.Unchanged && r.Code != nil && *r.Code == compaction.CodeNothingToCompact,
+		"an empty thread has nothing to compact", "%s", outcomeOf(r))
+	w.demand(r.Native == nil && r.Checkpoint == nil, "nothing claims no result", "%s with a result", outcomeOf(r))
+	if w.model != nil {
+		w.demand(len(w.model.Asked()) == 0, "nothing costs nothing", "the model was asked %d times", len(w.model.Asked()))
+	}
+	w.talk(3)
+	first := w.ids.compacted(w.ids.compact(threads.CompactParams{Route: compaction.RouteLocal, Budget: 2500}).CompactionID)
+	w.demand(first.Outcome != nil && *first.Outcome == compaction.Completed, "a local compaction completes", "%s", outcomeOf(first))
+	before := w.contextNow()
+	again := w.ids.compacted(w.ids.compact(w.best()).CompactionID)
+	switch {
+	case again.Outcome != nil && *again.Outcome == compaction.Unchanged:
+		w.demand(w.contextNow() == before, "what is unchanged leaves the context as it was", "it is another one")
+	default: // notes may be made of notes
+		w.demand(again.Outcome != nil && *again.Outcome == compaction.Completed, "a second one changes nothing, or completes", "%s", outcomeOf(again))
+	}
+	w.ids.turn("PROMPT-ON: and now?")
+}
+
 func native(w *world) {
 	w.open(setup{cassette: summary + answers})
 	w.talk(3)
