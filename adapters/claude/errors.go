@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
@@ -132,6 +134,10 @@ func isNothing(text string) bool {
 	return strings.Contains(text, "No messages to compact") || strings.Contains(text, "Not enough messages to compact")
 }
 
+// statusIn finds the status of HTTP in what Claude Code says of an error of the API: it
+// begins with it, or has it in brackets (2.1.332, observed).
+var statusIn = regexp.MustCompile(`^(\d{3})\b|\((\d{3})\)`)
+
 // compactFailure is why a compaction failed, of which Claude Code tells a sentence.
 func compactFailure(text string) error {
 	text = strings.TrimPrefix(strings.TrimSpace(text), "Error during compaction: ")
@@ -143,9 +149,12 @@ func compactFailure(text string) error {
 	}
 	e := &adapters.Error{Class: adapters.ClassServer, Message: "Claude Code: " + text}
 	if _, rest, api := strings.Cut(text, "API Error: "); api {
-		status := 0
-		if _, err := fmt.Sscanf(rest, "%d", &status); err == nil {
-			e.Status, e.Class = status, classOf(status)
+		switch m := statusIn.FindStringSubmatch(rest); {
+		case m != nil:
+			e.Status, _ = strconv.Atoi(m[1] + m[2]) // three digits
+			e.Class = classOf(e.Status)
+		case strings.HasPrefix(rest, "Connection "):
+			e.Class = adapters.ClassUnreachable
 		}
 	}
 	if strings.Contains(text, "below the context limit") {

@@ -154,6 +154,12 @@ func TestACompactionIsWhatWasToldBeforeItsResult(t *testing.T) {
 		"a full context": {func(d *double, _ string) {
 			d.system("status", failedWith("Compaction failed · conversation could not be reduced below the context limit"))
 		}, isA(adapters.ErrOverflow)},
+		"a model that wants a rest": {func(d *double, _ string) {
+			d.system("status", failedWith("API Error: Request rejected (429) · This request would exceed your rate limit."))
+		}, isClass(adapters.ClassRateLimited)},
+		"a model that is not there": {func(d *double, _ string) {
+			d.system("status", failedWith("API Error: Connection refused — a firewall or proxy may be blocking it (ECONNREFUSED)"))
+		}, isClass(adapters.ClassUnreachable)},
 		"a model that is down": {func(d *double, _ string) {
 			d.system("status", failedWith("Error during compaction: API Error: 529 overloaded"))
 		}, isClass(adapters.ClassOverloaded)},

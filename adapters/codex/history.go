@@ -130,16 +130,20 @@ func tailOf(path string, limit int64) ([]byte, error) {
 
 // answered reports whether the request for a summary got an answer. Before it asks,
 // codex records what it has used so far, and what the request used after it; the
-// answer stands between the two (codex 0.171, observed). A file without such records
-// says nothing against it.
+// answer stands between the two (codex 0.171, observed). A blank one is none: codex takes
+// the newest text of the model in its place, whatever that was about. A file without such
+// records says nothing against it.
 func answered(lines [][]byte) bool {
 	counted := 0
 	for _, line := range slices.Backward(lines) {
 		var rec struct {
 			Type    string `json:"type"`
 			Payload struct {
-				Type string `json:"type"`
-				Role string `json:"role"`
+				Type    string `json:"type"`
+				Role    string `json:"role"`
+				Content []struct {
+					Text string `json:"text"`
+				} `json:"content"`
 			} `json:"payload"`
 		}
 		known := bytes.Contains(line, []byte(`"token_count"`)) || bytes.Contains(line, []byte(`"assistant"`))
@@ -148,7 +152,11 @@ func answered(lines [][]byte) bool {
 		}
 		switch {
 		case rec.Type == "response_item" && rec.Payload.Role == "assistant":
-			return true
+			for _, part := range rec.Payload.Content {
+				if strings.TrimSpace(part.Text) != "" {
+					return true
+				}
+			}
 		case rec.Type == "event_msg" && rec.Payload.Type == "token_count":
 			if counted++; counted == 2 {
 				return false
