@@ -14,6 +14,11 @@
 // test of a wire calls it once, with a player that plays each script on that wire
 // and records the bodies.
 //
+// RunRuntime adds the cases of runtimes, whose programs keep their own histories: which
+// session is resumed, and when none is; what a seed, the notes and the words of the user
+// come to in the program; that one driver has a session; what Close owes; what Probe says;
+// and what each end of a native compaction means. It is handed a Program.
+//
 // Host is the other half: an in-memory implementation of adapters.Host that keeps
 // the transcript and reports each broken rule as a test error:
 //

@@ -30,6 +30,7 @@ type Runtime struct {
 	busy   map[string]bool
 	opened []adapters.OpenParams
 	inputs []adapters.TurnInput
+	noted  map[string][]string // the server's notes, by id
 	limit  int
 	shrunk map[string]int // how often each history was replaced by notes, by this process
 	reject error
@@ -60,7 +61,8 @@ func NewRuntime(s *Script, o RuntimeOptions) *Runtime {
 		o.Window = defaultWindow
 	}
 	return &Runtime{
-		opts: o, limit: o.Window, script: s, mind: map[string][]string{}, busy: map[string]bool{}, shrunk: map[string]int{},
+		opts: o, limit: o.Window, script: s, mind: map[string][]string{}, busy: map[string]bool{},
+		noted: map[string][]string{}, shrunk: map[string]int{},
 	}
 }
 
@@ -111,6 +113,13 @@ func (r *Runtime) Inputs() []adapters.TurnInput {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.inputs)
+}
+
+// Noted returns the server's notes that a session was told, by this process.
+func (r *Runtime) Noted(id string) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.noted[id])
 }
 
 // Limit sets how many tokens of a request fit: what the runtime says about its window
@@ -259,8 +268,9 @@ func (r *Runtime) store(id string, history []string) error {
 // runtimeSession is a session of a Runtime.
 type runtimeSession struct {
 	*session
-	r  *Runtime
-	id string
+	r     *Runtime
+	id    string
+	freed bool // it is not busy with this one any more; guarded by r.mu
 }
 
 // NativeID implements adapters.Session.
@@ -268,10 +278,14 @@ func (s *runtimeSession) NativeID() string { return s.id }
 
 // Close implements adapters.Session.
 func (s *runtimeSession) Close() error {
+	err := s.session.Close()
 	s.r.mu.Lock()
-	delete(s.r.busy, s.id)
-	s.r.mu.Unlock()
-	return s.session.Close()
+	defer s.r.mu.Unlock()
+	if !s.freed { // by now it may be another's
+		s.freed = true
+		delete(s.r.busy, s.id)
+	}
+	return err
 }
 
 // plays is the script of the runtime now.
@@ -286,6 +300,11 @@ func (s *runtimeSession) Compaction() adapters.Ability { return s.plays().abilit
 
 // Compact implements adapters.Session.
 func (s *runtimeSession) Compact(ctx context.Context, in adapters.CompactInput, h adapters.Host) (adapters.NativeResult, error) {
+	ctx, over, err := s.begin(ctx)
+	if err != nil {
+		return adapters.NativeResult{}, err
+	}
+	defer over()
 	script := s.plays()
 	replaces := slices.Contains([]string{"ok", "lossy"}, script.compact.how)
 	if replaces {
@@ -320,16 +339,19 @@ func (s *runtimeSession) size() (int, error) {
 // Run implements adapters.Session. The input is a part of the history whatever comes of
 // the turn (codex 0.171, observed).
 func (s *runtimeSession) Run(ctx context.Context, in adapters.TurnInput, host adapters.Host) (adapters.End, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	s.mu.Lock()
-	s.stop, s.said = cancel, nil
-	s.mu.Unlock()
+	ctx, over, err := s.begin(ctx)
+	if err != nil {
+		return adapters.End{}, err
+	}
+	defer over()
 	if err := s.remember(told(transcript.UserMessage{Content: in.Input})); err != nil {
 		return adapters.End{}, err
 	}
 	s.r.mu.Lock()
 	s.r.inputs = append(s.r.inputs, in)
+	if in.Notes != "" {
+		s.r.noted[s.id] = append(s.r.noted[s.id], in.Notes)
+	}
 	limit := s.r.limit
 	s.r.mu.Unlock()
 	n, err := s.size()

@@ -32,14 +32,14 @@ type step struct {
 
 // compaction is how the provider's own compaction goes.
 type compaction struct {
-	how    string // none | ok | fail | hang | refuse | nothing | lossy | uncertain
+	how    string // none | ok | fail | hang | refuse | deny | nothing | lossy | uncertain
 	reason string
 }
 
 // Parse reads a script: sections that begin with `-- turn WORD --` or
 // `-- compact HOW REASON --`, each with one step a line. Lines that begin with #
 // and empty ones say nothing. HOW is none, or what comes of a compaction that the
-// session has the ability for: ok, fail, hang, refuse, nothing, lossy or uncertain.
+// session has the ability for: ok, fail, hang, refuse, deny, nothing, lossy or uncertain.
 //
 //	say TEXT               an answer, streamed word by word
 //	think TEXT             the same as disclosed thinking
@@ -105,10 +105,10 @@ func (s *Script) begin(head string) error {
 	case "compact":
 		how, reason, _ := strings.Cut(rest, " ")
 		switch how {
-		case "none", "ok", "fail", "hang", "refuse", "nothing", "lossy", "uncertain":
+		case "none", "ok", "fail", "hang", "refuse", "deny", "nothing", "lossy", "uncertain":
 			s.compact = compaction{how, reason}
 		default:
-			return fmt.Errorf("compact %q: want none, ok, fail, hang, refuse, nothing, lossy or uncertain", how)
+			return fmt.Errorf("compact %q: want none, ok, fail, hang, refuse, deny, nothing, lossy or uncertain", how)
 		}
 	default:
 		return fmt.Errorf("section %q: want turn or compact", kind)

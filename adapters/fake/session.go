@@ -20,12 +20,34 @@ type session struct {
 	tools   []adapters.ToolSpec
 	steered chan struct{} // has one token if the user steered since the last look
 
-	mu   sync.Mutex // guards what follows
-	said []string   // what the user steered with
-	stop context.CancelCauseFunc
+	mu     sync.Mutex // guards what follows
+	said   []string   // what the user steered with
+	stop   context.CancelCauseFunc
+	over   chan struct{} // closed when what was begun last has ended; nil: nothing was
+	closed bool
 }
 
-var errInterrupted = fmt.Errorf("interrupted: %w", context.Canceled)
+var (
+	errInterrupted = fmt.Errorf("interrupted: %w", context.Canceled)
+	errClosed      = fault.New(fault.Unavailable, "the session is closed")
+)
+
+// begin is the beginning of a turn or a compaction: its context, which Interrupt and
+// Close end, and what is to be called at its end.
+func (s *session) begin(ctx context.Context) (context.Context, func(), error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, nil, errClosed
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	over := make(chan struct{})
+	s.stop, s.said, s.over = cancel, nil, over
+	return ctx, func() {
+		cancel(nil)
+		close(over)
+	}, nil
+}
 
 // NativeID implements adapters.Session.
 func (s *session) NativeID() string { return "fake" }
@@ -34,11 +56,25 @@ func (s *session) NativeID() string { return "fake" }
 func (s *session) Base() adapters.Base { return adapters.Base{System: "A script.", Tools: s.tools} }
 
 // Close implements adapters.Session.
-func (s *session) Close() error { return s.Interrupt(context.Background()) }
+func (s *session) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	stop, over := s.stop, s.over
+	s.mu.Unlock()
+	if over != nil {
+		stop(errInterrupted)
+		<-over
+	}
+	return nil
+}
 
 // Steer implements adapters.Session.
 func (s *session) Steer(_ context.Context, input []transcript.Part) error {
 	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return adapters.ErrNotSteerable
+	}
 	s.said = append(s.said, transcript.PartsText(input))
 	s.mu.Unlock()
 	select {
@@ -76,6 +112,11 @@ func (c compaction) refusal() *adapters.Refusal {
 
 // Compact implements adapters.Session.
 func (s *session) Compact(ctx context.Context, _ adapters.CompactInput, _ adapters.Host) (adapters.NativeResult, error) {
+	ctx, over, err := s.begin(ctx)
+	if err != nil {
+		return adapters.NativeResult{}, err
+	}
+	defer over()
 	return s.script.compacts(ctx)
 }
 
@@ -89,6 +130,8 @@ func (s *Script) compacts(ctx context.Context) (res adapters.NativeResult, err e
 		return res, context.Cause(ctx)
 	case "refuse":
 		return res, &adapters.RefusedError{Refusal: *c.refusal()}
+	case "deny":
+		return res, fault.New(fault.Denied, "%s", c.reason)
 	case "nothing":
 		return res, adapters.ErrNothingToCompact
 	case "lossy":
@@ -101,11 +144,11 @@ func (s *Script) compacts(ctx context.Context) (res adapters.NativeResult, err e
 
 // Run implements adapters.Session.
 func (s *session) Run(ctx context.Context, in adapters.TurnInput, host adapters.Host) (adapters.End, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	s.mu.Lock()
-	s.stop, s.said = cancel, nil
-	s.mu.Unlock()
+	ctx, over, err := s.begin(ctx)
+	if err != nil {
+		return adapters.End{}, err
+	}
+	defer over()
 	seen, err := host.Context(ctx)
 	if err != nil {
 		return adapters.End{}, err
