@@ -8,6 +8,7 @@ import (
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
 	"github.com/plimsoll-dev/plimsoll/threads/compaction"
+	"github.com/plimsoll-dev/plimsoll/threads/fault"
 	"github.com/plimsoll-dev/plimsoll/threads/transcript"
 )
 
@@ -50,6 +51,9 @@ func (a *actor) drive(ctx context.Context, in adapters.TurnInput, settings Setti
 
 // attempt runs a turn once.
 func (a *actor) attempt(ctx context.Context, in adapters.TurnInput, settings Settings, h *host) (*session, adapters.End, error) {
+	if !a.svc.hasFolder(settings) {
+		return nil, adapters.End{}, fault.New(fault.Unavailable, "the folder of the thread, %s, is gone; make it again, or give the thread another cwd", settings.Cwd)
+	}
 	sess, err := a.openSession(ctx, settings)
 	if err != nil {
 		return nil, adapters.End{}, err

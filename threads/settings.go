@@ -111,12 +111,19 @@ func (s *Service) settleWhere(in Settings) (Settings, error) {
 	if err != nil {
 		return in, err
 	}
-	if p, _ := s.provider(in.Provider); isRuntime(p) {
-		if info, err := os.Stat(in.Cwd); err != nil || !info.IsDir() {
-			return in, fault.New(fault.Invalid, "cwd is %q, which is no folder here; %s works in it, so name one that is there", in.Cwd, in.Provider)
-		}
+	if !s.hasFolder(in) {
+		return in, fault.New(fault.Invalid, "cwd is %q, which is no folder here; %s works in it, so name one that is there", in.Cwd, in.Provider)
 	}
 	return in, nil
+}
+
+// hasFolder reports whether the folder that a runtime works in is there.
+func (s *Service) hasFolder(in Settings) bool {
+	if p, _ := s.provider(in.Provider); !isRuntime(p) {
+		return true
+	}
+	info, err := os.Stat(in.Cwd)
+	return err == nil && info.IsDir()
 }
 
 // settleRest is settle for all but the provider and the model.

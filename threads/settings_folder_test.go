@@ -65,3 +65,31 @@ func TestSettingsOfARuntimeWhoseFolderWentAwayCanBeChanged(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A turn without its folder would work somewhere else.
+func TestATurnOfARuntimeWithoutItsFolderFails(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "work")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	k := newKeeper(t, "ok")
+	b := keeping(t, k, func(c *threads.Config) { c.Cwd = dir })
+	id := b.create()
+	b.said(id, "hello")
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	turn := b.outcome(id, "and now?")
+	if turn.Status != transcript.TurnFailed || !strings.Contains(turn.Error.Message, dir+", is gone") {
+		t.Errorf("the turn ended %s: %+v", turn.Status, turn.Error)
+	}
+	if n := len(k.Inputs()); n != 1 {
+		t.Errorf("the program was told %d inputs", n)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if turn := b.outcome(id, "and now?"); turn.Status != transcript.TurnCompleted {
+		t.Errorf("with the folder it ended %s: %+v", turn.Status, turn.Error)
+	}
+}

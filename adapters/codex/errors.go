@@ -9,6 +9,7 @@ import (
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
 	"github.com/plimsoll-dev/plimsoll/adapters/kit/child"
+	"github.com/plimsoll-dev/plimsoll/adapters/kit/overflow"
 	"github.com/plimsoll-dev/plimsoll/adapters/kit/proc"
 	"github.com/plimsoll-dev/plimsoll/adapters/timeline"
 	"github.com/plimsoll-dev/plimsoll/threads/fault"
@@ -136,6 +137,12 @@ func (e *turnError) failure() error {
 		out.Class = adapters.ClassRateLimited
 	case "rateLimitExceeded":
 		out.Class = adapters.ClassRateLimited
+	}
+	if said := overflow.Classify(0, []byte(e.Message)); said.Class != "" { // it hands on the body of the answer as it came
+		out.Message = said.Message
+		if out.Class == adapters.ClassBadRequest {
+			out.Class = adapters.Class(said.Class)
+		}
 	}
 	if out.Message == "" {
 		out.Message = "codex failed: " + kind
