@@ -5,11 +5,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
 	"github.com/plimsoll-dev/plimsoll/adapters/adaptertest/clis"
+	"github.com/plimsoll-dev/plimsoll/adapters/kit/child"
 	"github.com/plimsoll-dev/plimsoll/threads/fault"
 )
 
@@ -115,5 +117,40 @@ func TestTheEnvironmentIsListed(t *testing.T) {
 	want := "CLAUDE_CODE_OAUTH_TOKEN=t A=b DISABLE_AUTO_COMPACT=1 DISABLE_AUTOUPDATER=1 CLAUDE_CONFIG_DIR=/conf CLAUDE_CODE_MAX_RETRIES=3 CLAUDE_CODE_MAX_CONTEXT_TOKENS=64000"
 	if got := strings.Join(env, " "); got != want {
 		t.Errorf("\n%s\n%s", got, want)
+	}
+}
+
+// dying is a conversation with a process that was killed and is not gone yet.
+type dying struct {
+	child.Conn
+	killed atomic.Bool
+}
+
+func (d *dying) Kill()        { d.killed.Store(true) }
+func (d *dying) Ending() bool { return d.killed.Load() }
+
+// The kernel takes its time. A turn that begins meanwhile is not one of the process that
+// was killed when the turn before was given up.
+func TestAProcessThatWasKilledIsNotUsedAgain(t *testing.T) {
+	a := playWith(t, nil, nil, Options{}).(*adapter)
+	dial := a.o.dial
+	a.o.dial = func(ctx context.Context, args []string) (child.Conn, error) {
+		conn, err := dial(ctx, args)
+		return &dying{Conn: conn}, err
+	}
+	open, err := a.Open(t.Context(), adapters.OpenParams{Cwd: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = open.Close() }() // always nil
+	s := open.(*session)
+	before := s.peer
+	before.conn.Kill()
+	p, err := s.ensure(t.Context())
+	if err != nil || p == before || p.conn.Ending() {
+		t.Errorf("%v, the same process: %v", err, p == before)
+	}
+	if before.ended() == nil {
+		t.Error("the process before was not waited for")
 	}
 }

@@ -181,7 +181,7 @@ func (s *session) ensure(ctx context.Context) (*peer, error) {
 		return nil, fault.New(fault.Unavailable, "%s: the session is closed", s.o.Name)
 	}
 	if p != nil {
-		if p.ended() == nil {
+		if p.ended() == nil && !p.conn.Ending() {
 			return p, nil
 		}
 		p.close()

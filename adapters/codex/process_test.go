@@ -2,16 +2,19 @@ package codex
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
 	"github.com/plimsoll-dev/plimsoll/adapters/adaptertest/clis"
+	"github.com/plimsoll-dev/plimsoll/adapters/kit/child"
 	"github.com/plimsoll-dev/plimsoll/threads/fault"
 )
 
@@ -139,5 +142,40 @@ func TestSettingsAreThoseOfCodex(t *testing.T) {
 	}
 	if Setting("features.") || Setting("model") || Setting("features.a.b") || Setting("approval_policy") {
 		t.Error("what is no setting is one")
+	}
+}
+
+// dying is a conversation with a process that was killed and is not gone yet.
+type dying struct {
+	child.Conn
+	killed atomic.Bool
+}
+
+func (d *dying) Kill()        { d.killed.Store(true) }
+func (d *dying) Ending() bool { return d.killed.Load() }
+
+// The kernel takes its time. A turn that begins meanwhile is not one of the process that
+// was killed when the turn before was given up.
+func TestAProcessThatWasKilledIsNotUsedAgain(t *testing.T) {
+	a := playWith(t, nil, nil, Options{}).(*adapter)
+	dial := a.o.dial
+	a.o.dial = func(ctx context.Context) (child.Conn, error) {
+		conn, err := dial(ctx)
+		return &dying{Conn: conn}, err
+	}
+	open, err := a.Open(t.Context(), adapters.OpenParams{Cwd: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = open.Close() }() // always nil
+	s := open.(*session)
+	before := s.peer
+	before.conn.Kill()
+	p, err := s.ensure(t.Context())
+	if err != nil || p == before || p.conn.Ending() {
+		t.Errorf("%v, the same process: %v", err, p == before)
+	}
+	if before.ended() == nil {
+		t.Error("the process before was not waited for")
 	}
 }

@@ -155,12 +155,10 @@ func (s *session) ensure(ctx context.Context) (*peer, error) {
 		return nil, fault.New(fault.Unavailable, "%s: the session is closed", s.o.Name)
 	}
 	if p != nil {
-		select {
-		case <-p.desk.Done():
-			p.close() // its file is written by one process at a time
-		default:
+		if p.ended() == nil && !p.conn.Ending() {
 			return p, nil
 		}
+		p.close() // its file is written by one process at a time
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.o.OpenTimeout)
 	defer cancel()

@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/plimsoll-dev/plimsoll/adapters/kit/proc"
@@ -49,6 +50,10 @@ type Conn interface {
 	Send(ctx context.Context, line []byte) error
 	// Kill ends the other side at once, without waiting for it.
 	Kill()
+	// Ending reports whether the other side was killed or closed from here, also by a Send
+	// that was given up in the middle of a line. It may take until Next tells that it is
+	// over, but nothing can begin any more.
+	Ending() bool
 	// Close ends the conversation and returns when nothing is left of the other side.
 	Close() error
 }
@@ -66,6 +71,7 @@ type Child struct {
 	sending  chan struct{} // held by who writes
 	once     sync.Once
 	closed   chan struct{}
+	ending   atomic.Bool
 }
 
 var _ Conn = (*Child)(nil)
@@ -190,7 +196,13 @@ func (c *Child) Send(ctx context.Context, line []byte) error {
 }
 
 // Kill implements Conn.
-func (c *Child) Kill() { c.proc.Kill() }
+func (c *Child) Kill() {
+	c.ending.Store(true)
+	c.proc.Kill()
+}
+
+// Ending implements Conn.
+func (c *Child) Ending() bool { return c.ending.Load() }
 
 // Done is closed when the process has ended.
 func (c *Child) Done() <-chan struct{} { return c.proc.Done() }
@@ -200,6 +212,7 @@ func (c *Child) Done() <-chan struct{} { return c.proc.Done() }
 func (c *Child) Close() error {
 	var err error
 	c.once.Do(func() {
+		c.ending.Store(true)
 		close(c.closed)
 		err = c.stdin.Close()
 		drained := make(chan struct{})

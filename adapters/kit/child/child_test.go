@@ -197,6 +197,9 @@ func TestAProgramThatDoesNotReadDelaysNobodyForEver(t *testing.T) {
 	if err := c.Send(ctx, big); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
 	}
+	if !c.Ending() {
+		t.Error("after half a line another one may be sent")
+	}
 	<-c.Done() // it got half a line
 	if err := c.Send(t.Context(), []byte("{}")); err == nil {
 		t.Error("a line was sent after half a line")

@@ -61,6 +61,16 @@ func (p *pipe) Send(ctx context.Context, line []byte) error {
 // Kill implements Conn.
 func (p *pipe) Kill() { p.end.once.Do(func() { close(p.end.gone) }) }
 
+// Ending implements Conn.
+func (p *pipe) Ending() bool {
+	select {
+	case <-p.end.gone:
+		return true
+	default:
+		return false
+	}
+}
+
 // Close implements Conn.
 func (p *pipe) Close() error {
 	p.Kill()
