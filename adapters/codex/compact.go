@@ -31,8 +31,12 @@ func (s *session) Compaction() adapters.Ability {
 
 func ability(version string) adapters.Ability {
 	if older(version, oldest) {
+		reason := "codex " + version + " is older than " + oldest + ", with which its compaction was verified"
+		if len(numbers(version)) == 0 {
+			reason = "this codex tells no version, and its compaction was verified with " + oldest
+		}
 		return adapters.Ability{Refusal: &adapters.Refusal{
-			Code: "versionTooOld", Reason: "codex " + version + " is older than " + oldest + ", with which its compaction was verified",
+			Code: "versionTooOld", Reason: reason,
 			Remedy: "update codex (npm install -g @openai/codex), or " + adapters.UseLocal,
 		}}
 	}

@@ -111,6 +111,19 @@ func TestAFloodBetweenTurnsIsEnded(t *testing.T) {
 	}
 }
 
+// Nothing is claimed of versions that nobody has tried.
+func TestTheCompactionOfAnOldVersionIsRefused(t *testing.T) {
+	for version, want := range map[string]string{
+		"0.170.9": "codex 0.170.9 is older than 0.171, ", "0.30": "codex 0.30 is older than 0.171, ", "": "this codex tells no version, ", "dev": "this codex tells no version, ",
+		"0.171.0": "", "0.172.0-alpha.3": "", "1.0": "",
+	} {
+		a := ability(version)
+		if (a.Native != nil) != (want == "") || a.Refusal != nil && (a.Refusal.Code != "versionTooOld" || !strings.HasPrefix(a.Refusal.Reason, want)) {
+			t.Errorf("%q: %+v, %+v", version, a.Native, a.Refusal)
+		}
+	}
+}
+
 func TestVersionLines(t *testing.T) {
 	for line, want := range map[string]string{
 		"codex-cli 0.171.0": "0.171.0", "codex-cli 0.172.0-alpha.3": "0.172.0-alpha.3", "ls (GNU coreutils) 9.4": "", "": "", "2.1.332 (Claude Code)": "",
