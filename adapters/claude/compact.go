@@ -196,8 +196,7 @@ func (o *order) follow(ear *child.Ear[frame]) error {
 		case <-limit.C:
 			leave(errLate)
 		case <-gaveUp:
-			o.p.conn.Kill()
-			<-o.p.desk.Done()
+			o.p.desk.Kill(ear)
 			return why
 		case <-o.p.desk.Done():
 			for {

@@ -151,8 +151,7 @@ func (r *run) follow(ctx context.Context, ear *child.Ear[frame]) error {
 		case <-stop:
 			leave(context.Cause(ctx))
 		case <-gaveUp:
-			r.p.conn.Kill()
-			<-r.p.desk.Done()
+			r.p.desk.Kill(ear)
 			return errors.Join(why, r.p.ended())
 		case <-r.p.desk.Done():
 			if r.rest(ear) || why != nil {

@@ -149,9 +149,8 @@ func (s *session) await(ctx context.Context, c *compacting, asked *call, from *c
 	p, answer, stop := asked.p, asked.answer, ctx.Done()
 	var gaveUp <-chan time.Time
 	var why error
-	accepted := false
 	accept := func(f frame) error {
-		answer, accepted = nil, true
+		answer = nil
 		return refused(s.o.Name, "thread/compact/start", asked.decode(f, nil))
 	}
 	leave := func(err error) {
@@ -179,7 +178,7 @@ func (s *session) await(ctx context.Context, c *compacting, asked *call, from *c
 				}
 			default:
 			}
-			if end := s.observe(p, c, f, accepted); end != nil {
+			if end := s.observe(p, c, f); end != nil {
 				return end, why
 			}
 		case <-stop:
@@ -187,11 +186,10 @@ func (s *session) await(ctx context.Context, c *compacting, asked *call, from *c
 		case <-limit.C:
 			leave(errLate)
 		case <-gaveUp:
-			p.conn.Kill()
-			<-p.desk.Done()
+			p.desk.Kill(from)
 			return nil, why
 		case <-p.desk.Done():
-			if end := s.rest(p, c, from, accepted); end != nil {
+			if end := s.rest(p, c, from); end != nil {
 				return end, why
 			}
 			return nil, errors.Join(why, p.ended())
@@ -200,11 +198,11 @@ func (s *session) await(ctx context.Context, c *compacting, asked *call, from *c
 }
 
 // rest observes what was said before the end of the conversation.
-func (s *session) rest(p *peer, c *compacting, from *child.Ear[frame], accepted bool) *turnView {
+func (s *session) rest(p *peer, c *compacting, from *child.Ear[frame]) *turnView {
 	for {
 		select {
 		case f := <-from.C:
-			if end := s.observe(p, c, f, accepted); end != nil {
+			if end := s.observe(p, c, f); end != nil {
 				return end
 			}
 		default:
@@ -214,18 +212,19 @@ func (s *session) rest(p *peer, c *compacting, from *child.Ear[frame], accepted 
 }
 
 // observe takes one frame, and returns the turn of the compaction if that is its end.
-// The compaction's turn is the first that begins after the request was accepted; what
-// belongs to another one is not ours.
-func (s *session) observe(p *peer, c *compacting, f frame, accepted bool) *turnView {
+// The compaction's turn is the first of the thread that begins once it was asked for: no
+// other can, and whether codex says that before it answers the request is left to it. What
+// belongs to another turn or thread is not ours.
+func (s *session) observe(p *peer, c *compacting, f frame) *turnView {
 	if f.asks() {
 		p.refuse(f.ID, "nothing can be asked during a compaction")
 		return nil
 	}
 	var n notice
-	if json.Unmarshal(f.Params, &n) != nil {
+	if json.Unmarshal(f.Params, &n) != nil || s.foreign(&n) {
 		return nil
 	}
-	if f.Method == "turn/started" && accepted && c.id == "" && n.Turn != nil {
+	if f.Method == "turn/started" && c.id == "" && n.Turn != nil {
 		c.id = n.Turn.ID
 		s.began(p, c.id, false)
 		return nil

@@ -252,10 +252,14 @@ func (s *session) idle(f frame) {
 		return
 	}
 	var n notice
-	if json.Unmarshal(f.Params, &n) == nil && n.Usage != nil {
+	if json.Unmarshal(f.Params, &n) == nil && n.Usage != nil && !s.foreign(&n) {
 		s.measured(n.Usage)
 	}
 }
+
+// foreign reports whether a notice is about another thread: a process has those of its
+// thread's helpers as well.
+func (s *session) foreign(n *notice) bool { return n.ThreadID != "" && n.ThreadID != s.NativeID() }
 
 // measured notes codex's figures, and returns what was used since the last ones. An
 // estimate of a context after a compaction has no input (codex 0.171, observed).

@@ -146,8 +146,7 @@ func (r *run) follow(ctx context.Context, asked *call, from *child.Ear[frame]) (
 		case <-stop:
 			leave(context.Cause(ctx))
 		case <-gaveUp:
-			r.p.conn.Kill()
-			<-r.p.desk.Done()
+			r.p.desk.Kill(from)
 			return nil, errors.Join(why, r.p.ended())
 		case <-r.p.desk.Done():
 			return r.last(from, why)
@@ -212,7 +211,7 @@ func (r *run) take(f frame) (*turnView, error) {
 		r.s.o.Logger.Warn("codex: notification is not understood", "method", f.Method, "err", err)
 		return nil, nil
 	}
-	if t := n.turn(); t != "" && t != r.id {
+	if t := n.turn(); t != "" && t != r.id || r.s.foreign(&n) {
 		return nil, nil // of a turn that is over, or of another client's
 	}
 	return r.notice(f.Method, &n)

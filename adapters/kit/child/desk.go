@@ -141,6 +141,20 @@ func (d *Desk[F]) deliver(f F) (heard bool) {
 	return false
 }
 
+// Kill ends the other side and returns when nothing more is read of it. What e, who
+// listens, has not taken is thrown away: who waits for the end takes nothing, and a flood
+// would keep it from coming.
+func (d *Desk[F]) Kill(e *Ear[F]) {
+	d.conn.Kill()
+	for {
+		select {
+		case <-e.C:
+		case <-d.done:
+			return
+		}
+	}
+}
+
 // Expect returns where the answer to a request will come. It must be called before the
 // request is sent, and Forget if it is not waited for any more.
 func (d *Desk[F]) Expect(id string) <-chan F {

@@ -141,3 +141,24 @@ func TestWhatIsHeardIsNoFlood(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Who listens and takes nothing any more does not keep the end from coming.
+func TestAFloodIsEndedByWhoListensToIt(t *testing.T) {
+	ours, theirs := child.Pipe()
+	d := child.NewDesk(ours, words, func(string) {})
+	ear := d.Listen()
+	flooded := make(chan struct{})
+	go func() {
+		defer close(flooded)
+		for theirs.Send(t.Context(), []byte("news")) == nil { // until it is ended
+		}
+	}()
+	for range 100 {
+		<-ear.C
+	}
+	d.Kill(ear)
+	<-flooded
+	if d.Err() == nil {
+		t.Error("it goes on")
+	}
+}
