@@ -59,6 +59,7 @@ func (s *session) Run(ctx context.Context, in adapters.TurnInput, host adapters.
 		s: s, p: p, in: in, host: host, ctx: inner, line: timeline.New(inner, host, in.Turn),
 		failing: make(chan error, 1), asked: map[string]context.CancelFunc{}, denied: map[string]bool{},
 	}
+	r.line.Hide(child.Secrets(s.o.Env))
 	ear := p.desk.Listen()
 	defer s.over()
 	defer p.desk.Leave(ear)

@@ -55,6 +55,7 @@ func (s *session) Run(ctx context.Context, in adapters.TurnInput, host adapters.
 		s: s, p: p, host: host, turn: in.Turn, ctx: inner, line: timeline.New(inner, host, in.Turn),
 		failing: make(chan error, 1), asked: map[string]context.CancelFunc{},
 	}
+	r.line.Hide(child.Secrets(s.o.Env))
 	listening := p.desk.Listen()
 	defer s.over()
 	defer p.desk.Leave(listening)

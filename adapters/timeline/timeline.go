@@ -11,6 +11,8 @@
 //     so that the end of a turn is one commit; everything else is told at once.
 //   - Nothing that was opened stays open at the end of a turn that went well, and no
 //     call stays without a result.
+//   - What is to be hidden is in no command, no change of files and in no result. Texts of
+//     the model are as it said them.
 //
 // A Timeline is used by the goroutine of one turn.
 package timeline
@@ -35,6 +37,7 @@ type Timeline struct {
 	open  map[string]*item
 	order []string // of open, oldest first
 	held  []adapters.Update
+	hide  []string // what no command and no result may tell
 }
 
 // item is one that the runtime has begun and not completed.
@@ -102,6 +105,7 @@ func (t *Timeline) add(key string, it *item) {
 }
 
 func (t *Timeline) item(b transcript.Body) transcript.Item {
+	b = t.safe(b)
 	return transcript.Item{ID: t.host.NewItemID(), Turn: t.turn, Body: b}
 }
 
@@ -192,7 +196,7 @@ func (t *Timeline) Complete(key string, b transcript.Body) error {
 		return t.Whole(b)
 	}
 	delete(t.open, key)
-	it.Body = b
+	it.Body = t.safe(b)
 	return t.Emit(adapters.ItemCompleted{Item: it.Item})
 }
 

@@ -174,3 +174,35 @@ func TestClipKeepsBothEnds(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// The journal has no keys: a program hands its own on to the commands of its model.
+func TestWhatIsHiddenIsInNoResult(t *testing.T) {
+	const key, longer = "sk-0123456789ab", "sk-0123456789ab-and-more"
+	got, _ := told(t, func(_ context.Context, l *timeline.Timeline, _ adapters.Host) error {
+		l.Hide([]string{key, "scripted", longer})
+		shown, err := l.Show("c", transcript.Command{Command: "curl -H " + key})
+		if err != nil || shown.Body.(transcript.Command).Command != "curl -H [redacted]" {
+			t.Errorf("%+v, %v", shown, err)
+		}
+		changes := []transcript.Change{{Path: ".env", Op: "add", Diff: "KEY=" + key}}
+		for _, err := range []error{
+			l.Complete("c", transcript.Command{Command: "env", Output: "A=" + longer + "\nB=" + key + "\nscripted"}),
+			l.Complete("unseen", transcript.Command{Command: "env", Output: key}),
+			l.Complete("f", transcript.FileChange{Changes: changes, Status: "completed"}),
+			l.Answer("t", transcript.ToolCall{CallID: "x", Name: "env", Arguments: transcript.RawJSON("{}")}, transcript.ToolResult{Output: transcript.TextParts("it is " + key)}),
+			l.Text("m", message, "Your key is "+key),
+		} {
+			if err != nil {
+				return err
+			}
+		}
+		if changes[0].Diff != "KEY="+key {
+			t.Error("what belongs to the caller was changed")
+		}
+		return nil
+	})
+	all := strings.Join(got, "\n")
+	if n := strings.Count(all, key); n != 1 || strings.Contains(all, "and-more") || !strings.Contains(all, "scripted") || !strings.Contains(all, "it is [redacted]") {
+		t.Errorf("the key is told %d times:\n%s", n, all)
+	}
+}

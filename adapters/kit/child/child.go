@@ -89,7 +89,7 @@ func Start(s Spec) (*Child, error) {
 	c := &Child{
 		maxLine: orDefault(s.MaxLine, defaultMaxLine), patience: orDefault(s.Patience, defaultPatience),
 		stdin: inW, stdout: outR, lines: bufio.NewReaderSize(outR, 64<<10), stderr: &tail{max: keptStderr},
-		secrets: secretsIn(s.Env),
+		secrets: Secrets(s.Env),
 		sending: make(chan struct{}, 1), closed: make(chan struct{}),
 	}
 	c.proc, err = proc.Start(proc.Spec{Argv: s.Argv, Dir: s.Dir, Env: s.Env, Family: true, Stdin: inR, Stdout: outW, Stderr: c.stderr})

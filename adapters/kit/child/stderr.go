@@ -55,9 +55,9 @@ const (
 	minSecret = 6
 )
 
-// secretsIn returns the secrets of an environment, longest first, so that of two of which
+// Secrets returns the secrets of an environment, longest first, so that of two of which
 // one begins like the other nothing is left.
-func secretsIn(env []string) []string {
+func Secrets(env []string) []string {
 	var out []string
 	for _, pair := range env {
 		name, value, _ := strings.Cut(pair, "=")
