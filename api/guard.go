@@ -108,6 +108,8 @@ func (s *Server) recover(w *trackedWriter, r *http.Request) {
 type visit struct {
 	id   string
 	pass *pass // that it was let in with; nil if none was asked for
+	// knocks: a WebSocket whose token is its first message.
+	knocks bool
 }
 
 type visitKey struct{}
@@ -203,9 +205,13 @@ func (s *Server) checkToken(r *http.Request) error {
 	if query.Has("token") || query.Has("access_token") {
 		return unauthorized("a token in the URL ends up in logs and histories: send it as Authorization: Bearer TOKEN, and make a new one")
 	}
-	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	p := passOf(given)
-	if !s.counts(p) || !strings.EqualFold(scheme, "Bearer") {
+	token, given := tokenIn(r)
+	if !given && mayKnock(r) {
+		visitOf(r.Context()).knocks = true
+		return nil
+	}
+	p, ok := s.admit(hashOf(token))
+	if !ok || !given {
 		return unauthorized("missing or wrong token: send the server's token as Authorization: Bearer TOKEN")
 	}
 	visitOf(r.Context()).pass = &p

@@ -35,6 +35,8 @@ type method struct {
 
 	// What JSON-RPC has to know about it.
 
+	// need is what the token must allow, if not what mutates says: write or read.
+	need Scope
 	// mutates: what it causes is told to the caller after the answer.
 	mutates bool
 	// subscribes: the connection follows the thread of the result, which is a
@@ -74,7 +76,7 @@ var threadMethods = []method{
 	rpc("thread/metadata/update", "POST /v1/threads/{threadId}/metadata", http.StatusOK, (*Server).threadMetadata).mutating(),
 	rpc("thread/revert", "POST /v1/threads/{threadId}/revert", http.StatusOK, (*Server).threadRevert).mutating(),
 	only("thread/inject_items", (*Server).threadInject).mutating(),
-	rest[ImportParams, ImportResult]("thread/import", "POST /v1/imports", http.StatusCreated, (*Server).serveImport, importTypes, []string{jsonType}),
+	rest[ImportParams, ImportResult]("thread/import", "POST /v1/imports", http.StatusCreated, (*Server).serveImport, importTypes, []string{jsonType}).needing(ScopeWrite | ScopeApprove),
 	rest[ThreadParams, Empty]("thread/export", "GET /v1/threads/{threadId}/export", http.StatusOK, (*Server).serveExport, nil, []string{ndjsonType}),
 }
 
@@ -117,7 +119,7 @@ var readMethods = []method{
 // requestMethods are about what the server asks.
 var requestMethods = []method{
 	rpc("thread/request/list", "GET /v1/threads/{threadId}/requests", http.StatusOK, (*Server).requestList).ours(),
-	rpc("thread/request/answer", "POST /v1/threads/{threadId}/requests/{requestId}/answer", http.StatusOK, (*Server).requestAnswer).mutating().ours(),
+	rpc("thread/request/answer", "POST /v1/threads/{threadId}/requests/{requestId}/answer", http.StatusOK, (*Server).requestAnswer).mutating().needing(ScopeApprove).ours(),
 }
 
 // hostMethods are about the server itself. Those that answer emptily are asked by

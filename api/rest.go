@@ -75,7 +75,14 @@ type statuser interface{ status() int }
 // twin is the REST handler of a method.
 func (s *Server) twin(m method) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		params, err := s.bind(w, r, m)
+		var params any
+		err := permit(r.Context(), m)
+		if err == nil {
+			params, err = s.bind(w, r, m)
+		}
+		if err == nil {
+			err = permitParams(r.Context(), m, params)
+		}
 		if err != nil {
 			s.fail(w, r, err)
 			return

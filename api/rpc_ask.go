@@ -69,6 +69,9 @@ func isRequest(id threads.RequestID) func(threads.Request) bool {
 // requestFrames notes that requests are sent and returns their frames; without
 // again, of those that were not sent before.
 func (p *peer) requestFrames(sub *subscription, requests []threads.Request, again bool) [][]byte {
+	if !scopeOf(p.ctx).Allows(ScopeApprove) {
+		return nil // it sees what is asked in the events, and answers nothing
+	}
 	var frames [][]byte
 	for _, r := range requests {
 		w, err := wireRequest(string(sub.thread), r)

@@ -149,7 +149,14 @@ func (p *peer) Request(ctx context.Context, r *jsonrpc.Request) {
 		p.fail(ctx, m, nil, r, errNotGreeted)
 		return
 	}
-	params, err := decodeRPC(m, r.Params, c != nil && c.experimental)
+	var params any
+	err := permit(ctx, m)
+	if err == nil {
+		params, err = decodeRPC(m, r.Params, c != nil && c.experimental)
+	}
+	if err == nil {
+		err = permitParams(ctx, m, params)
+	}
 	if err != nil {
 		p.fail(ctx, m, nil, r, err)
 		return

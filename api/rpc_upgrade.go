@@ -53,28 +53,50 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) error {
 	}
 	v := visitOf(r.Context())
 	conn := make(chan jsonrpc.Transport, 1)
-	ok := s.streamsOf(r.Context()).run(s, v.pass, func(ctx context.Context) {
+	group := s.streamsOf(r.Context())
+	ok := group.run(s, v.pass, func(ctx context.Context) {
 		defer s.exit()
 		t, ok := <-conn
 		if !ok {
 			return
 		}
-		if err := s.ServeConn(ctx, t); err != nil {
-			s.log.Debug("connection ended", slog.String("requestId", v.id), slog.Any("error", err))
-		}
+		s.converse(ctx, group, t, v)
 	})
 	if !ok {
 		s.exit()
 		return errClosing
 	}
 	defer close(conn)
-	t, err := jsonrpc.Upgrade(w, r, nil)
+	t, err := jsonrpc.Upgrade(w, r, agreed(r))
 	if err != nil { // it is answered
 		s.log.Debug("upgrade failed", slog.String("requestId", v.id), slog.Any("error", err))
 		return nil
 	}
 	conn <- t
 	return nil
+}
+
+// converse serves a WebSocket, as soon as it has proved itself.
+func (s *Server) converse(ctx context.Context, group *streams, t jsonrpc.Transport, v *visit) {
+	serve := func(ctx context.Context) {
+		if err := s.ServeConn(ctx, t); err != nil {
+			s.log.Debug("connection ended", slog.String("requestId", v.id), slog.Any("error", err))
+		}
+	}
+	if !v.knocks {
+		serve(ctx)
+		return
+	}
+	p, ok := s.knock(ctx, t, v.id)
+	if !ok {
+		return
+	}
+	done := make(chan struct{})
+	if !group.run(s, &p, func(ctx context.Context) { defer close(done); serve(ctx) }) {
+		shut(t, jsonrpc.StatusGoingAway, "the server is shutting down")
+		return
+	}
+	<-done
 }
 
 // exit counts a WebSocket out.

@@ -31,6 +31,9 @@ type Options struct {
 	// TokenHash, if set, returns the SHA-256 of the token instead, or false if no
 	// request is to be let in. It is called as Token is, which is then not used.
 	TokenHash func() ([sha256.Size]byte, bool)
+	// Grants, if set, returns what the bearer of another token may do, whose SHA-256 is
+	// given; false if it does not count (any more). It is called as Token is.
+	Grants func(hash [sha256.Size]byte) (Scope, bool)
 	// Hosts are names, without port, that clients may use for this server beside
 	// localhost, 127.0.0.1 and [::1].
 	Hosts []string
@@ -51,7 +54,8 @@ type Server struct {
 	ephemeral *threads.Service
 	passing   sync.Map // transcript.ThreadID of the threads of ephemeral
 
-	token   func() (pass, bool)
+	token   func() ([sha256.Size]byte, bool)
+	grants  func(hash [sha256.Size]byte) (Scope, bool)
 	hosts   []string
 	origins []string
 	log     *slog.Logger
@@ -82,6 +86,7 @@ type timing struct {
 	write     time.Duration // for a client to take what was sent
 	cut       time.Duration // the same, once the stream is to end
 	token     time.Duration // between two looks at the token while there are streams
+	knock     time.Duration // for the first message of a WebSocket that is to hold its token
 	seat      time.Duration // for a connection to be closed before others are refused
 	heartbeat time.Duration // of streams
 	shutdown  time.Duration // for requests that run when a Serve call ends
@@ -96,6 +101,7 @@ var defaultTiming = timing{
 	write:     10 * time.Second,
 	cut:       150 * time.Millisecond, // three times: until it is noticed, for what is being written, for the end
 	token:     300 * time.Millisecond, // and three times cut is less than a second
+	knock:     5 * time.Second,
 	seat:      time.Second,
 	heartbeat: 15 * time.Second,
 	shutdown:  10 * time.Second,
@@ -106,6 +112,7 @@ func New(o Options) *Server {
 	s := &Server{
 		svc: o.Service, ephemeral: o.Ephemeral,
 		token:   tokenOf(o),
+		grants:  o.Grants,
 		hosts:   []string{"localhost", "127.0.0.1", "[::1]"},
 		origins: slices.Clone(o.Origins),
 		log:     o.Logger,

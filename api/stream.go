@@ -103,6 +103,7 @@ func (g *streams) run(s *Server, p *pass, f func(ctx context.Context)) bool {
 	if p != nil {
 		t := g.join(s, *p)
 		ctx, leave = t.ctx, func() { g.leave(*p, t) }
+		ctx = context.WithValue(ctx, scopeKey{}, p.scope)
 	}
 	g.wg.Go(func() {
 		defer leave()

@@ -8,32 +8,45 @@ import (
 	"time"
 )
 
-// A pass is the hash of a token.
-type pass [sha256.Size]byte
-
-func passOf(token string) pass { return sha256.Sum256([]byte(token)) }
-
-// counts reports whether a pass is that of the server's token. It compares hashes,
-// so that the time it takes says nothing about the token.
-func (s *Server) counts(p pass) bool {
-	want, ok := s.token()
-	return subtle.ConstantTimeCompare(p[:], want[:]) == 1 && ok
+// A pass is what a request is let in with: the hash of a token, and what it allows.
+type pass struct {
+	hash  [sha256.Size]byte
+	scope Scope
 }
 
-// tokenOf returns the hash of the token that counts; false if none does.
-func tokenOf(o Options) func() (pass, bool) {
+func hashOf(token string) [sha256.Size]byte { return sha256.Sum256([]byte(token)) }
+
+// admit returns the pass of a token that counts now. It compares hashes, so that the
+// time it takes says nothing about the token.
+func (s *Server) admit(hash [sha256.Size]byte) (pass, bool) {
+	want, ok := s.token()
+	if subtle.ConstantTimeCompare(hash[:], want[:]) == 1 && ok {
+		return pass{hash, AllScopes}, true
+	}
+	if s.grants == nil {
+		return pass{}, false
+	}
+	scope, ok := s.grants(hash)
+	return pass{hash, scope}, ok
+}
+
+// counts reports whether a pass counts as it did: its token does, and allows the same.
+func (s *Server) counts(p pass) bool {
+	now, ok := s.admit(p.hash)
+	return ok && now == p
+}
+
+// tokenOf returns the hash of the owner's token; false if there is none.
+func tokenOf(o Options) func() ([sha256.Size]byte, bool) {
 	if o.TokenHash != nil {
-		return func() (pass, bool) {
-			hash, ok := o.TokenHash()
-			return pass(hash), ok
-		}
+		return o.TokenHash
 	}
 	if o.Token == nil {
-		return func() (pass, bool) { return pass{}, false }
+		return func() (none [sha256.Size]byte, ok bool) { return none, false }
 	}
-	return func() (pass, bool) {
+	return func() ([sha256.Size]byte, bool) {
 		token := o.Token()
-		return passOf(token), token != ""
+		return hashOf(token), token != ""
 	}
 }
 
