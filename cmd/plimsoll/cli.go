@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -23,7 +22,7 @@ type CLI struct {
 	Requests  requestsCmd  `cmd:"" help:"List what waits for an answer."`
 	Answer    answerCmd    `cmd:"" help:"Answer an approval."`
 	Tail      tailCmd      `cmd:"" help:"Follow what happens in a thread."`
-	Token     tokenCmd     `cmd:"" help:"Print the token of a home."`
+	Token     tokenCmd     `cmd:"" help:"Print the token of a home, give others away that may do less, take them back."`
 	Doctor    doctorCmd    `cmd:"" help:"Check a home and name the fix of what is wrong."`
 	Conform   conformCmd   `cmd:"" help:"Hold providers to what clients rely on, and print the matrix."`
 	Tap       tapCmd       `cmd:"" name:"conform-tap" hidden:"" help:"Stand between an adapter and its program."`
@@ -58,28 +57,4 @@ func (c *helpCmd) Run(ctx context.Context, m *Main, app *kong.Kong) error {
 		return errSilent
 	}
 	return nil
-}
-
-type tokenCmd struct{ homeFlag }
-
-// Run prints the home's token, making home and token if there are none, so that
-// a client can be set up before the server first starts.
-func (c *tokenCmd) Run(m *Main) error {
-	h, err := c.resolve(m)
-	if err != nil {
-		return err
-	}
-	fresh := h.isNew()
-	if err := h.create(); err != nil {
-		return err
-	}
-	tok, err := h.token()
-	if err != nil {
-		return err
-	}
-	if fresh {
-		h.noteNew(m.Stderr)
-	}
-	_, err = fmt.Fprintln(m.Stdout, tok)
-	return err
 }

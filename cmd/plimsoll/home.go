@@ -16,6 +16,7 @@ import (
 const (
 	dbFile     = "plimsoll.db"
 	tokenFile  = "token"
+	grantsFile = "grants.json"
 	configFile = "config.toml"
 	logFile    = "log"
 	socketFile = "plimsoll.sock"
@@ -132,7 +133,7 @@ func (h home) looksLikeHome() (bool, error) {
 // included.
 func isHomeFile(name string) bool {
 	switch name {
-	case tokenFile, configFile, logFile, socketFile:
+	case tokenFile, grantsFile, configFile, logFile, socketFile:
 		return true
 	}
 	return name == dbFile || strings.HasPrefix(name, dbFile+"-") || strings.HasPrefix(name, dbFile+".")

@@ -35,6 +35,7 @@ type running struct {
 type lock struct {
 	token  func() string
 	digest func() ([sha256.Size]byte, bool) // of a token that is not known here; nil: token counts
+	grants func([sha256.Size]byte) (api.Scope, bool)
 	hosts  []string
 }
 
@@ -80,14 +81,15 @@ func (m *Main) openAsIs(h home, l lock, log *slog.Logger) (*running, error) {
 	if err != nil {
 		return nil, errors.Join(err, svc.Close(context.Background()))
 	}
-	if l.token == nil {
-		l.token = h.watchToken(log)
+	if l.token == nil && l.digest == nil {
+		l.token, l.grants = h.watchToken(log), h.watchGrants(log)
 	}
 	return &running{home: h, cfg: cfg, svc: svc, ephemeral: ephemeral, api: api.New(api.Options{
 		Service:   svc,
 		Ephemeral: ephemeral,
 		Token:     l.token,
 		TokenHash: l.digest,
+		Grants:    l.grants,
 		Hosts:     slices.Concat(cfg.Server.Hosts, l.hosts),
 		Origins:   cfg.Server.Origins,
 		Logger:    log,

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,14 +18,12 @@ func (h home) token() (string, error) {
 	if tok, err := h.readToken(); !errors.Is(err, fs.ErrNotExist) {
 		return tok, err
 	}
-	raw := make([]byte, tokenBytes)
-	rand.Read(raw) // never fails
 	tmp, err := os.CreateTemp(h.dir, tokenFile+"-*")
 	if err != nil {
 		return "", fmt.Errorf("create token: %w", err)
 	}
 	defer func() { _ = os.Remove(tmp.Name()) }() // a file that stays is a nuisance, not a fault
-	_, err = fmt.Fprintln(tmp, hex.EncodeToString(raw))
+	_, err = fmt.Fprintln(tmp, newToken())
 	if err := errors.Join(err, tmp.Chmod(0o600), tmp.Sync(), tmp.Close()); err != nil {
 		return "", fmt.Errorf("create token: %w", err)
 	}

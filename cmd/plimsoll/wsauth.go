@@ -104,22 +104,22 @@ func reasonOf(err error) error {
 // watchFile returns a function that tells what read returns, read again after the
 // file changed: a rotated token counts at once. While it cannot be read nobody is
 // let in.
-func watchFile(path string, read func() (string, error), log *slog.Logger) func() string {
+func watchFile[T any](path string, read func() (T, error), log *slog.Logger) func() T {
 	var mu sync.Mutex
 	var seen fs.FileInfo
-	var tok string
-	return func() string {
+	var held, none T
+	return func() T {
 		info, err := os.Stat(path)
 		mu.Lock()
 		defer mu.Unlock()
 		if err == nil && seen != nil && os.SameFile(info, seen) && info.ModTime().Equal(seen.ModTime()) && info.Size() == seen.Size() {
-			return tok
+			return held
 		}
 		seen = info
-		if tok, err = read(); err != nil {
-			seen, tok = nil, ""
-			log.Error("no request is let in", "error", err)
+		if held, err = read(); err != nil {
+			seen, held = nil, none
+			log.Error("no request is let in", "file", path, "error", err)
 		}
-		return tok
+		return held
 	}
 }
