@@ -215,7 +215,7 @@ func (s *Server) checkToken(r *http.Request) error {
 		return unauthorized("missing or wrong token: send the server's token as Authorization: Bearer TOKEN")
 	}
 	visitOf(r.Context()).pass = &p
-	return nil
+	return s.uses.request(p)
 }
 
 func unauthorized(text string) error {

@@ -67,7 +67,7 @@ func open(t testing.TB, change ...func(*Options)) *door {
 		t.Fatal(err)
 	}
 	d.svc = svc
-	opts := Options{Service: svc, Token: func() string { return testToken }, Logger: log, Version: "0.0.0-test"}
+	opts := Options{Service: svc, Token: func() string { return testToken }, Logger: log, Version: "0.0.0-test", Limits: Limits{Requests: 1_000_000}}
 	for _, c := range change {
 		c(&opts)
 	}

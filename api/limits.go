@@ -18,6 +18,8 @@ type Limits struct {
 	Imports     int // session files that are read; 2
 	Peers       int // WebSockets that are open, in all; 1,000
 	Follows     int // threads that one connection follows; 1,000
+	TokenPeers  int // WebSockets that are open with one token; 256
+	Requests    int // per second with one token, in a burst twice as many; 500
 	PageBytes   int // of the texts in one answer that can be continued, as JSON; 4 MiB
 }
 
@@ -25,6 +27,7 @@ func (l Limits) orDefault() Limits {
 	return Limits{
 		Streams: cmp.Or(l.Streams, 10_000), Connections: cmp.Or(l.Connections, 256),
 		Imports: cmp.Or(l.Imports, 2), Peers: cmp.Or(l.Peers, 1000), Follows: cmp.Or(l.Follows, 1000),
+		TokenPeers: cmp.Or(l.TokenPeers, 256), Requests: cmp.Or(l.Requests, 500),
 		PageBytes: cmp.Or(l.PageBytes, 4<<20),
 	}
 }

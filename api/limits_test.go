@@ -381,11 +381,11 @@ func TestTextsWeighWhatJSONMakesOfThem(t *testing.T) {
 }
 
 func TestLimitsHaveDefaults(t *testing.T) {
-	want := Limits{Streams: 10_000, Connections: 256, Imports: 2, Peers: 1000, Follows: 1000, PageBytes: 4 << 20}
+	want := Limits{Streams: 10_000, Connections: 256, Imports: 2, Peers: 1000, Follows: 1000, TokenPeers: 256, Requests: 500, PageBytes: 4 << 20}
 	if got := (Limits{}).orDefault(); got != want {
 		t.Errorf("%+v", got)
 	}
-	mine := Limits{Streams: 1, Connections: 2, Imports: 3, Peers: 5, Follows: 6, PageBytes: 4}
+	mine := Limits{Streams: 1, Connections: 2, Imports: 3, Peers: 5, Follows: 6, TokenPeers: 7, Requests: 8, PageBytes: 4}
 	if got := mine.orDefault(); got != mine {
 		t.Errorf("%+v", got)
 	}

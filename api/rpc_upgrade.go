@@ -52,10 +52,16 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) error {
 			"%d WebSockets are open, which is the limit: close one, or try later", s.caps.Peers).with("Retry-After", "5")
 	}
 	v := visitOf(r.Context())
+	if v.pass != nil {
+		if err := s.uses.enter(*v.pass); err != nil {
+			s.exit()
+			return err
+		}
+	}
 	conn := make(chan jsonrpc.Transport, 1)
 	group := s.streamsOf(r.Context())
 	ok := group.run(s, v.pass, func(ctx context.Context) {
-		defer s.exit()
+		defer s.exitWith(v.pass)
 		t, ok := <-conn
 		if !ok {
 			return
@@ -63,7 +69,7 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) error {
 		s.converse(ctx, group, t, v)
 	})
 	if !ok {
-		s.exit()
+		s.exitWith(v.pass)
 		return errClosing
 	}
 	defer close(conn)
@@ -91,12 +97,25 @@ func (s *Server) converse(ctx context.Context, group *streams, t jsonrpc.Transpo
 	if !ok {
 		return
 	}
+	if err := s.uses.enter(p); err != nil {
+		shut(t, jsonrpc.StatusTryLater, "too many WebSockets are open with this token")
+		return
+	}
+	defer s.uses.leave(p)
 	done := make(chan struct{})
 	if !group.run(s, &p, func(ctx context.Context) { defer close(done); serve(ctx) }) {
 		shut(t, jsonrpc.StatusGoingAway, "the server is shutting down")
 		return
 	}
 	<-done
+}
+
+// exitWith is exit for one that was let in with a token.
+func (s *Server) exitWith(p *pass) {
+	if p != nil {
+		s.uses.leave(*p)
+	}
+	s.exit()
 }
 
 // exit counts a WebSocket out.

@@ -66,6 +66,7 @@ type Server struct {
 	opened  quota  // streams
 	peers   quota  // WebSockets
 	guests  guests // the same
+	uses    uses   // of tokens
 	crowd   crowd  // of the connections
 	follow  hearers
 	imports quota    // imports
@@ -129,6 +130,7 @@ func New(o Options) *Server {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	s.opened, s.imports, s.peers = make(quota, s.caps.Streams), make(quota, s.caps.Imports), make(quota, s.caps.Peers)
+	s.uses.peers, s.uses.perSecond = s.caps.TokenPeers, s.caps.Requests
 	s.frames = newFrames(s.encodeEvent)
 	routes := s.upgrades(s.routes())
 	s.guarded = s.chain(routes, s.checkSeat, s.checkHost, s.checkOrigin, s.checkLimits, s.checkToken)

@@ -98,6 +98,9 @@ type limitsConfig struct {
 	IdleAfter duration `toml:"idle_after"` // an idle thread is unloaded after this
 	StopAfter duration `toml:"stop_after"` // a session that ignores an interrupt is abandoned after this
 	Peers     *int     `toml:"peers"`      // WebSockets that are open at once
+
+	TokenPeers *int `toml:"token_peers"` // the same, with one token
+	Requests   *int `toml:"requests"`    // with one token, per second
 }
 
 // A duration is written as in "90s" or "5m" and is positive.

@@ -102,6 +102,8 @@ func TestConfigErrorNamesKeyAndLine(t *testing.T) {
 		"attempts of offline":      {"[providers.a]\nadapter = \"offline\"\nattempts = 0\n", "3: providers.a.attempts: the adapter offline does not know it"},
 		"nobody may connect":       {"[limits]\npeers = 0\n", "2: limits.peers: want a number from 1 to 1,000,000, or leave it out"},
 		"bad peers":                {"[limits]\npeers = -1\n", "2: limits.peers: want a number from 1 to"},
+		"no requests":              {"[limits]\nrequests = 0\n", "2: limits.requests: want a number from 1 to 1,000,000, or leave it out"},
+		"no peers of a token":      {"[limits]\ntoken_peers = 0\n", "2: limits.token_peers: want a number from 1 to 1,000,000"},
 		"text for a number":        {"[limits]\npeers = \"many\"\n", "2: limits.peers must be a number, got a string"},
 		"bad host":                 {"[server]\nlisten = \"x\"\nhosts = [\"*\"]\n", "3: server.hosts: \"*\" is not a host name"},
 	}

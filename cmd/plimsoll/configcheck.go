@@ -312,8 +312,13 @@ func (h hookConfig) check(src []byte, event string, key toml.Key) error {
 }
 
 func (c config) checkLimits(src []byte) error {
-	if n := c.Limits.Peers; n != nil && (*n < 1 || *n > maxPeers) {
-		return wrong(src, toml.Key{"limits", "peers"}, "want a number from 1 to %s, or leave it out", thousands(maxPeers))
+	for _, l := range []struct {
+		name string
+		n    *int
+	}{{"peers", c.Limits.Peers}, {"token_peers", c.Limits.TokenPeers}, {"requests", c.Limits.Requests}} {
+		if l.n != nil && (*l.n < 1 || *l.n > maxPeers) {
+			return wrong(src, toml.Key{"limits", l.name}, "want a number from 1 to %s, or leave it out", thousands(maxPeers))
+		}
 	}
 	return nil
 }

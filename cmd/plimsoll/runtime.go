@@ -95,8 +95,12 @@ func (m *Main) openAsIs(h home, l lock, log *slog.Logger) (*running, error) {
 		Logger:    log,
 		Version:   version,
 		Home:      h.dir,
-		Limits:    api.Limits{Peers: deref(cfg.Limits.Peers)},
+		Limits:    limitsOf(cfg.Limits),
 	})}, nil
+}
+
+func limitsOf(l limitsConfig) api.Limits {
+	return api.Limits{Peers: deref(l.Peers), TokenPeers: deref(l.TokenPeers), Requests: deref(l.Requests)}
 }
 
 // Close ends what runs, journals that it was interrupted, and gives the home up.
