@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/plimsoll-dev/plimsoll/api/jsonrpc"
 )
 
 const page = "http://localhost:1"
@@ -78,7 +80,9 @@ func TestAServerThatStopsWaitsForNoFirstMessage(t *testing.T) {
 	tcp, stop := d.listen("tcp", "127.0.0.1:0", d.server.Serve)
 	c := d.mustDialWS("ws://"+tcp, fromPage())
 	stop()
-	c.ended()
+	if e := c.ended(); e.Status == jsonrpc.StatusNormal {
+		t.Errorf("closed with %v", e)
+	}
 }
 
 func TestATokenMayBeASubprotocol(t *testing.T) {
