@@ -116,10 +116,32 @@ func reasonOfOp(err error) error {
 	return err
 }
 
-// A socketListener gives up what its path needed when it is closed.
+// A socketListener accepts this user and the superuser only, should the socket ever be
+// open to others, and gives up what its path needed when it is closed.
 type socketListener struct {
 	net.Listener
 	done func()
+}
+
+// Accept implements net.Listener.
+func (l *socketListener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil || isOwn(c) {
+			return c, err
+		}
+		shut(c)
+	}
+}
+
+// isOwn reports whether a connection is this user's own.
+func isOwn(c net.Conn) bool {
+	u, ok := c.(*net.UnixConn)
+	if !ok {
+		return false
+	}
+	uid, known, err := peerUser(u)
+	return err == nil && (!known || uid == os.Geteuid() || uid == 0)
 }
 
 // Close implements net.Listener. It removes the socket's file.
