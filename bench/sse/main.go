@@ -66,7 +66,7 @@ func serve(n int) (err error) {
 	}
 	served := make(chan error, 1)
 	go func() {
-		server := api.New(api.Options{Service: svc, Token: func() string { return token }, Limits: api.Limits{Streams: n}})
+		server := api.New(api.Options{Service: svc, Token: func() string { return token }, Limits: api.Limits{Streams: n, Requests: 1_000_000}})
 		served <- server.Serve(ctx, ln)
 	}()
 	err = measure(ctx, svc, n, ln.Addr().String())
