@@ -606,7 +606,7 @@ func lies(t *testing.T, s Subject, l lie, name string) {
 func TestEachLieIsFound(t *testing.T) {
 	found := map[string]bool{}
 	for l, names := range map[lie][]string{
-		otherAnswer: {"start"}, buffers: {"stream"}, runsFirst: {"approve"}, neverAsks: {"approve", "deny"}, ignoresNo: {"deny"},
+		otherAnswer: {"start", "nothing to do"}, buffers: {"stream"}, runsFirst: {"approve"}, neverAsks: {"approve", "deny"}, ignoresNo: {"deny"},
 		dropsWords: {"interrupt", "kill in a turn"}, staleAnswer: {"interrupt"}, swallowsSteer: {"steer"}, echoesTwice: {"resume"}, sumsUsage: {"usage"},
 		hidesFailure: {"turn 400", "turn 500", "turn overflow", "model down"}, wrongClass: {"turn overflow"},
 		compactsNothing: {"native", "cancel", "turn in a compaction", "compaction in a turn", "long session"},
