@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
 	"github.com/plimsoll-dev/plimsoll/adapters/kit/overflow"
@@ -53,12 +54,16 @@ func cut(format string, args ...any) error {
 // maxExcerpt bounds what is shown of an answer that cannot be read, in bytes.
 const maxExcerpt = 200
 
+// excerpt is the beginning of such an answer in one line, without what could move a
+// terminal's cursor: it is shown to clients.
 func excerpt(data []byte) string {
 	s := string(data)
 	if len(s) > maxExcerpt {
 		s = s[:maxExcerpt] + "…"
 	}
-	return strings.ToValidUTF8(strings.Join(strings.Fields(s), " "), "\uFFFD")
+	return strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "\uFFFD"), func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r)
+	}), " ")
 }
 
 // shares are texts that tell the input of a refused request apart from the bound of
