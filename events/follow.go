@@ -260,14 +260,26 @@ func (f *follower) read(ctx context.Context) ([]entry, error) {
 	if reset := (*Reset)(nil); errors.As(err, &reset) {
 		return nil, f.reset(ctx, reset)
 	}
+	evs, bytes := pageOf(evs)
 	entries := make([]entry, len(evs))
-	bytes := 1
 	for i, e := range evs {
 		entries[i] = entry{e, f.hub.textOf(e)}
-		bytes += len(e.Data)
 	}
 	f.page = min(max(len(evs)*pageBytes/bytes, 1), readLimit)
 	return entries, err
+}
+
+// pageOf returns as many events as a follower may hold, and their size: how many to
+// read was guessed from those before. What is left out is read again.
+func pageOf(evs []Event) ([]Event, int) {
+	bytes := 1
+	for i, e := range evs {
+		if i > 0 && bytes+len(e.Data) > pageBytes {
+			return evs[:i], bytes
+		}
+		bytes += len(e.Data)
+	}
+	return evs, bytes
 }
 
 // reset tells that the cursor is not served, with the oldest one that is.
