@@ -53,7 +53,7 @@ var law = []row{
 	{"api/jsonrpc", ""},
 	{"adapters", "threads/transcript threads/fault"},
 	{"adapters/adaptertest/clis", ""},
-	{"adapters/adaptertest/homes", ""}, // where real programs reach a scripted model only
+	{"adapters/adaptertest/homes", ""},                                 // where real programs reach a scripted model only
 	{"adapters/adaptertest/upstream", "threads/transcript"},            // plays a model server
 	{"adapters/adaptertest/scripted", "adapters/adaptertest/upstream"}, // the same as a command
 
