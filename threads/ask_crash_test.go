@@ -75,6 +75,7 @@ func (s story) settle(id transcript.ThreadID, turn transcript.TurnID, asked []th
 }
 
 func TestKill9WhileATurnAsksLosesNoRequestAndNoAnswer(t *testing.T) {
+	t.Parallel()
 	_, hits, _ := playUntil(t, filepath.Join(t.TempDir(), "whole.db"), 0, askTale+"=1")
 	var waited, went atomic.Int64
 	t.Run("kill", func(t *testing.T) {

@@ -62,6 +62,7 @@ func (m *asker) Stream(ctx context.Context, req adapters.Request) iter.Seq2[adap
 // has one result, every turn ends, no answer wins twice, and a thread that is
 // loaded again is the same.
 func TestRequestsSurviveAnyOrderOfEvents(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newAskWorld(t, rt)
 		defer w.end()

@@ -304,7 +304,7 @@ func try(err error) {
 func playUntil(t *testing.T, path string, at int, env ...string) (acks []said, hits []string, killed string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(append(os.Environ(), crashDB+"="+path, crashAt+"="+strconv.Itoa(at)), env...)
+	cmd.Env = append(append(os.Environ(), crashDB+"="+path, crashAt+"="+strconv.Itoa(at), "GORACE=atexit_sleep_ms=0"), env...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -336,6 +336,7 @@ func playUntil(t *testing.T, path string, at int, env ...string) (acks []said, h
 }
 
 func TestKill9AtEveryFailpointLosesNothingAcknowledged(t *testing.T) {
+	t.Parallel()
 	begin := filepath.Join(t.TempDir(), "prologue.db")
 	playUntil(t, begin, prologue)
 	written, err := os.ReadFile(begin)

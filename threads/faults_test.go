@@ -151,6 +151,7 @@ func rogueBench(t *testing.T, r rogueAdapter) *bench {
 }
 
 func TestSessionThatReportsNonsenseFailsItsTurnOnly(t *testing.T) {
+	t.Parallel()
 	for name, run := range map[string]func(context.Context, adapters.Host) (adapters.End, error){
 		"an item without a body": func(ctx context.Context, h adapters.Host) (adapters.End, error) {
 			return adapters.End{}, h.Emit(ctx, adapters.ItemCompleted{Item: transcript.Item{ID: "x"}})
@@ -599,6 +600,7 @@ func TestThreadThatCannotBeRecoveredAnswersAtOnceAndComesBack(t *testing.T) {
 
 // Whatever line is missing from an export, what is imported is at rest and works.
 func TestExportWithAnyLineMissingIsRefusedOrAtRest(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	id := b.create()
 	for range 3 {

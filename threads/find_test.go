@@ -113,6 +113,7 @@ func cmp2(first, second int) int {
 // Whatever happens between two listings, a listing is what a new server that
 // reads everything would say, in every order and direction, over pages and back.
 func TestListingIsAlwaysWhatTheJournalHolds(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		b := newBench(t)
 		var ids []transcript.ThreadID

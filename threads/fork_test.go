@@ -77,6 +77,7 @@ func (b *bench) read(id transcript.ThreadID) threads.Thread {
 // Before, at, between and after the boundaries; this is also what happens on
 // the wire, because a request is the context and the new message.
 func TestForksFirstRequestIsTheSourcesNextOneAtThatPoint(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	id, all := b.moments()
 	before := b.see(id)

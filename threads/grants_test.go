@@ -12,6 +12,7 @@ import (
 // The oldest acceptance makes room for the thousand and first; a restart in
 // between changes nothing.
 func TestTheNewestAcceptancesForTheSessionAreRemembered(t *testing.T) {
+	t.Parallel()
 	const kept = 1000
 	var asks []string // of the next turn
 	b := directedBench(t, &director{run: func(ctx context.Context, in adapters.TurnInput, h adapters.Host) (adapters.End, error) {

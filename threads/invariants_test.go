@@ -232,6 +232,7 @@ func (c clause) Fatal(args ...any) { c.failer.Fatal(c.name + ": " + fmt.Sprint(a
 // The whole contract holds after every step of random scripts, which together come
 // across what it is about.
 func TestI1ToI10HoldAfterEveryStep(t *testing.T) {
+	t.Parallel()
 	names := slices.Sorted(maps.Keys(voyages))
 	seen := map[string]int{}
 	defer func() {
@@ -561,6 +562,7 @@ func (nativeSession) Run(_ context.Context, in adapters.TurnInput, h adapters.Ho
 // made up for it, its boundary is none of ours, and what it did to the context is not
 // judged. Runtimes compact by themselves only in this way.
 func TestI5NativeStaysNative(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		p := newPlayer(10_000)
 		b := playing(t, p, func(c *threads.Config) { c.Providers[0].Adapter = nativeModel{agent.New(p)} })

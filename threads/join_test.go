@@ -184,6 +184,7 @@ func TestTheTurnsOfAJoinAreThoseOfItsMoment(t *testing.T) {
 
 // All turns come, the newest in full; one that fits on no page comes in summary.
 func TestAJoinShowsTheNewestTurnsInFullAsFarAsTheyFit(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, never)
 	id := b.create()
 	half := strings.Repeat("x", 5<<19) // 2.5 MiB
@@ -295,6 +296,7 @@ func TestTurnsShowTheirItemsAsAskedFor(t *testing.T) {
 // Turns in full view come as far as they fit; one that fits nowhere is shown in
 // summary. Together the pages have every turn once.
 func TestTurnsInFullViewComeAsFarAsTheyFit(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, never)
 	id := b.create()
 	half := strings.Repeat("x", 5<<19) // 2.5 MiB

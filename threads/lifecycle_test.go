@@ -158,6 +158,7 @@ func (l *life) unchanged(f func()) {
 // loaded again is the same, from its events or from a snapshot; a revert and a fork
 // are exactly what was before; and the listing says what reading says.
 func TestThreadIsTheSameAfterWhateverHappened(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		b := newBench(t)
 		l := &life{bench: b, rt: rt, id: b.create(), before: map[transcript.TurnID]string{}}

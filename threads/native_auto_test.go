@@ -113,6 +113,7 @@ func TestARuntimeWhoseFiguresNeverShrinkIsLeftAlone(t *testing.T) {
 
 // An input that alone is over the line is no loop either: it is compacted for once.
 func TestAnInputOverTheLineIsCompactedForOnce(t *testing.T) {
+	t.Parallel()
 	tokens := 50_000
 	e := reporting(&tokens)
 	b := driving(t, e)
@@ -151,6 +152,7 @@ func TestNativeFailuresOpenTheBreaker(t *testing.T) {
 // does after a turn if the last compaction gained nothing, before the provider's figures
 // have grown by 5 %, or shrunk. Every input becomes a turn, everything ends once.
 func TestI10RuntimesDoNotLoop(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
 		var figure, own int

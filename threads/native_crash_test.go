@@ -76,6 +76,7 @@ func (s story) undoNewest(id transcript.ThreadID) {
 // A server that is killed while the session of a thread changes leaves the one before or
 // the one after, and that has what the thread's context holds.
 func TestKill9DuringAChangeOfSessionLeavesTheOldOneOrTheNewOne(t *testing.T) {
+	t.Parallel()
 	begin := filepath.Join(t.TempDir(), "prologue.db")
 	if err := os.Mkdir(sessionsOf(begin), 0o700); err != nil {
 		t.Fatal(err)

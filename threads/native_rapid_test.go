@@ -238,6 +238,7 @@ func (m *sessionsModel) check(rt *rapid.T) {
 // its thread's context holds. Turns do not die in it: what a program said in a turn that
 // nobody saw is its own.
 func TestSessionsHoldWhatContextsHold(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		m := newSessionsModel(t)
 		defer m.b.close()

@@ -32,6 +32,7 @@ func bare(r compaction.Record) compaction.Record {
 }
 
 func TestAPreviewSaysWhatTheCompactionDoes(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	id := b.laden()
 	b.pin(id, "a pin")

@@ -129,6 +129,7 @@ func (s story) rested(id transcript.ThreadID) {
 // I7 for native compactions: wherever the server is killed, also while it asks what
 // became of one, each has one end, and that is what the provider did.
 func TestKill9DuringANativeCompactionEndsItAsTheProviderSays(t *testing.T) {
+	t.Parallel()
 	_, hits, _ := playUntil(t, filepath.Join(t.TempDir(), "whole.db"), 0, nativeTale+"=1")
 	seen := map[string]bool{}
 	for _, h := range hits {
