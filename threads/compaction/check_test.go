@@ -12,6 +12,7 @@ import (
 // A check that never fires is no check: each rule is broken once, and the right
 // one must say so.
 func TestCheckCatchesEveryBrokenRule(t *testing.T) {
+	t.Parallel()
 	entries := renumber(append(script("u a u a u", 1, 400), script("t c1 r1 a", 100, 400)...))
 	in := Input{Entries: entries, Budget: 2_000, Open: openOf(entries, 102)}
 	kept := func(c *Composed, id transcript.ItemID) *transcript.Kept {

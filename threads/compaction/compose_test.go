@@ -304,6 +304,7 @@ func TestUnchangedSaysWhy(t *testing.T) {
 // P073, P077: what a checkpoint costs may be more than what it could save; then
 // nothing is done, and in no case does the context grow.
 func TestNoBudgetMakesAContextGrow(t *testing.T) {
+	t.Parallel()
 	for _, words := range []string{"u a", "u", "u c1 r1", "a"} {
 		entries := script(words, 3, 900)
 		for budget := 1; budget <= tokensIn(entries); budget += 7 {
@@ -334,6 +335,7 @@ func TestRepeatingACompactionIsANoOp(t *testing.T) {
 // P065 and generation loss: ten compactions stay bounded, never nest, and what
 // was changed or demanded in the first one is still there after the last.
 func TestTenGenerationsStayBoundedAndForgetNoFact(t *testing.T) {
+	t.Parallel()
 	entries := []transcript.Entry{
 		withID("first", 1, transcript.UserMessage{Content: transcript.TextParts("Never touch the RULE-7731 migration.")}),
 		withID("edit", 1, transcript.ToolCall{CallID: "e", Name: "Edit", Arguments: transcript.RawJSON(`{"file_path":"/w/app/first.go","new_string":"func First() error {"}`)}),
@@ -411,6 +413,7 @@ func TestFormsNeverGetRicher(t *testing.T) {
 // P040: whatever is clipped, also again and again, every marker is complete and
 // says a size.
 func TestMarkersStayWholeOverGenerations(t *testing.T) {
+	t.Parallel()
 	whole := regexp.MustCompile(`\[…( \d+( of \d+)? chars(, item [^ ]+)? …)?\]`)
 	var entries []transcript.Entry
 	for g := range 5 {

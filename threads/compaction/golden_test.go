@@ -75,6 +75,7 @@ func golden(t *testing.T, name, got string) {
 // The headings that a model is asked for, and the languages that are told apart, are
 // the same in the whole table: notes in any language are rejected for any other user.
 func TestNotesInTheWrongLanguageAreRejected(t *testing.T) {
+	t.Parallel()
 	for _, code := range []string{"zh", "pt", "ko", "en", "de", "ja"} {
 		for wrote, notes := range notesIn {
 			if wrote == code {

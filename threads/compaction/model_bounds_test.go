@@ -44,6 +44,7 @@ func full(p Prompt) (Answer, error) {
 
 // Notes that fill their room leave less of the next part's.
 func TestNotesSoFarCountForTheWindow(t *testing.T) {
+	t.Parallel()
 	for _, window := range []int{12_000, 20_000} {
 		p := &pen{replies: []reply{full}}
 		job := modelJob(p)
@@ -100,12 +101,18 @@ func withoutUsers(entries []transcript.Entry) []transcript.Entry {
 // the user that are owed verbatim, whatever their number and size (I9), nor do they
 // where the next generation has no model. Check proves it.
 func TestFullNotesLeaveTheWordsOfTheUser(t *testing.T) {
+	t.Parallel()
 	brim := func(p Prompt) (Answer, error) {
 		a, err := full(p)
 		room := utf8.RuneCountInString(a.Text) * 100 / askedFor // full leaves a little
-		for i := 0; utf8.RuneCountInString(a.Text) < room; i++ {
-			a.Text += fmt.Sprintf("- one more: %d\n", i)
+		text := strings.Builder{}
+		text.WriteString(a.Text)
+		for i, n := 0, utf8.RuneCountInString(a.Text); n < room; i++ {
+			line := fmt.Sprintf("- one more: %d\n", i)
+			text.WriteString(line)
+			n += utf8.RuneCountInString(line)
 		}
+		a.Text = text.String()
 		return a, err
 	}
 	quoted := 0

@@ -18,6 +18,7 @@ func sizeOf(p Prompt) int { return transcript.EstimateText(p.System) + transcrip
 // P013, P017: a history that is larger than the writer's window is folded, and no
 // request has more than 60 % of it, whatever the thread's window is.
 func TestALargeHistoryIsFolded(t *testing.T) {
+	t.Parallel()
 	in := Input{Entries: history(260, 1_500), Window: 200_000, Budget: 12_000} // 130 % of a window of 128k
 	p := &pen{replies: []reply{honest}}
 	job := modelJob(p)
@@ -289,6 +290,7 @@ func TestTheNextModelTakesOver(t *testing.T) {
 
 // What a model wrote before it failed is not paid for again: the next one goes on.
 func TestTheNextModelGoesOnWhereTheFirstFailed(t *testing.T) {
+	t.Parallel()
 	p, q := &pen{replies: []reply{honest, honest, fails(denied)}}, &pen{replies: []reply{honest}}
 	job := modelJob(p)
 	job.Input, job.Models[0].Window = Input{Entries: history(200, 1_500), Window: 200_000, Budget: 9_000}, 32_000
@@ -407,6 +409,7 @@ func TestAutomaticCompactionsAreDecidedBeforeAModelIsPaid(t *testing.T) {
 // Where pruning is not enough a model is asked, also in a recovery, and also if what
 // a provider could do natively failed.
 func TestARecoveryGoesOnAfterANativeFailure(t *testing.T) {
+	t.Parallel()
 	in := Input{Entries: history(300, 20), Window: 32_000}
 	broken := func(context.Context, string) (NativeDone, error) {
 		return NativeDone{}, fault.New(fault.Unavailable, "the endpoint is gone")
@@ -455,6 +458,7 @@ func TestARequestToAModelCanBeInterrupted(t *testing.T) {
 
 // Notes so far, facts and the answer's cap count for the window, however small it is.
 func TestNoRequestIsLargerThanItsWindow(t *testing.T) {
+	t.Parallel()
 	for _, window := range []int{0, 2_000, 4_000, 8_000, 16_000, 64_000} {
 		entries := modelInput().Entries
 		for g := range 3 {

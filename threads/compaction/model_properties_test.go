@@ -32,6 +32,7 @@ func someReply(t *rapid.T) reply {
 // a model, and there are no more requests than parts and two, and one first try for
 // each further model.
 func TestAnySequenceOfAnswersKeepsTheContract(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		entries := contexts(t, "g0")
 		if rapid.Bool().Draw(t, "long") {
@@ -100,6 +101,7 @@ func checkRequests(t *rapid.T, job Job, v Verdict, pens []*pen) {
 // P065, P061: over ten generations notes take the place of notes. The checkpoint
 // stays bounded, and less than half of the last notes is in the new ones as a block.
 func TestTenGenerationsOfNotesStayBounded(t *testing.T) {
+	t.Parallel()
 	entries := history(60, 1_500)
 	var sizes []int
 	last := ""

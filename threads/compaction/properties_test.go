@@ -113,6 +113,7 @@ func inputs(t *rapid.T, entries []transcript.Entry) Input {
 // Check and an independent look at the wire find nothing, the same input gives
 // the same bytes, repeating does nothing, clipped texts are valid and say so.
 func TestAnyContextKeepsTheContract(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		entries := contexts(t, "g0")
 		for g := range rapid.IntRange(1, 4).Draw(t, "generations") {

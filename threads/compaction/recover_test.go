@@ -12,6 +12,7 @@ import (
 // P014: when the provider refused a request there is always a smaller one, whatever
 // the history is made of, as long as what must stay fits.
 func TestARecoveryAlwaysShrinks(t *testing.T) {
+	t.Parallel()
 	huge := script("u c1 r1", 1, 300)
 	huge[2].Item.Body = result("1", filler(2, 400_000), false)
 	for name, entries := range map[string][]transcript.Entry{
@@ -135,6 +136,7 @@ func TestCheckKnowsHowSmallARecoveryIs(t *testing.T) {
 // Over any context: pruning keeps everything, a recovery is small enough or what
 // must stay is too large, results are the same twice, and nothing panics.
 func TestAnyContextIsPrunedOrRecovered(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		entries := contexts(t, "g0")
 		for g := range rapid.IntRange(1, 3).Draw(t, "generations") {

@@ -40,6 +40,7 @@ func without(word string, tail string) reply {
 // Facts that the notes miss are asked for once, and what is missing then is appended
 // as it stands. The better text is kept.
 func TestMissingFactsAreRepairedOnce(t *testing.T) {
+	t.Parallel()
 	forgetful := without("resolveBinding", "")
 	short := writes("## Facts\n- resolveBindingA, resolveBindingB: functions of /w/app/pkg0/file0.go, said the assistant, and resolveBindingC, resolveBindingD, resolveBindingE, resolveBindingF, resolveBindingG, all of which take a scope and return an error\n")
 	for name, c := range map[string]struct {

@@ -215,6 +215,7 @@ const skeleton = "## Goal\n- None\n## Constraints\nNo prior history.\n## Decisio
 // Every way in which a writer can fail leaves a checkpoint by the next link, after a
 // bounded number of requests of which none is like another.
 func TestWritersThatFail(t *testing.T) {
+	t.Parallel()
 	english := "- the user wants that the limit of the file is changed and that the api is not touched, and the tests have to pass: /w/app/pkg1/file1.go\n"
 	for name, c := range map[string]struct {
 		bad      reply

@@ -43,6 +43,7 @@ func TestReasonsAndRemediesAreInTokens(t *testing.T) {
 // The bounds of DESIGN are tokens: a context whose units are worth more than a token
 // gets as many tokens, not as many units.
 func TestTheTargetIsInTokens(t *testing.T) {
+	t.Parallel()
 	for _, scale := range []Scale{0.6, 1, 3.3} {
 		for _, window := range []int{0, 8_192, 200_000} {
 			in := Input{Entries: script("u a", 400, 4_000), Base: scale.Units(2_000), Window: scale.Units(window), Scale: scale}
