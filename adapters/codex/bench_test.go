@@ -51,7 +51,7 @@ func turnLines(n int) []string {
 // prepared answers each turn with the same lines, and everything else as the double.
 func prepared(conn child.Conn, lines []string) {
 	ctx, turns := context.Background(), 0
-	d := &double{conn: conn}
+	d := &double{conn: conn, store: newStore(nil, nil), thread: threadID}
 	for {
 		line, err := conn.Next()
 		if err != nil {

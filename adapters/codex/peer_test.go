@@ -22,12 +22,13 @@ type double struct {
 	t      *testing.T
 	conn   child.Conn
 	script adaptertest.Script
+	store  *store
+	thread string // it drives this one
 
 	// override answers a request in place of the double; it reports whether it did.
 	override func(d *double, id, method string, params json.RawMessage) bool
 
 	mu        sync.Mutex
-	at        int // of the script
 	turns     int
 	items     int
 	asked     int
@@ -62,25 +63,8 @@ func playWith(t *testing.T, s adaptertest.Script, setup func(*double), o Options
 			}
 		}
 	}
-	shared := &double{script: s}
-	o.LeaseDir, o.dial = t.TempDir(), func(context.Context) (child.Conn, error) {
-		ours, theirs := child.Pipe()
-		shared.mu.Lock()
-		d := &double{t: t, conn: theirs, script: s, at: shared.at, answers: map[string]chan json.RawMessage{}, params: map[string]json.RawMessage{}}
-		shared.mu.Unlock()
-		if setup != nil {
-			setup(d)
-		}
-		go func() {
-			d.serve()
-			d.work.Wait()
-			shared.mu.Lock()
-			shared.at = max(shared.at, d.at)
-			shared.mu.Unlock()
-		}()
-		return ours, nil
-	}
-	return New(o)
+	o.LeaseDir = t.TempDir()
+	return newStore(t, s).dialled(setup, o)
 }
 
 func (d *double) say(format string, args ...any) {
@@ -88,7 +72,7 @@ func (d *double) say(format string, args ...any) {
 }
 
 func (d *double) note(method, format string, args ...any) {
-	d.say(`{"method":%q,"params":{"threadId":"%s",%s},"emittedAtMs":1}`, method, threadID, fmt.Sprintf(format, args...))
+	d.say(`{"method":%q,"params":{"threadId":"%s",%s},"emittedAtMs":1}`, method, d.threadID(), fmt.Sprintf(format, args...))
 }
 
 func (d *double) serve() {
@@ -124,13 +108,17 @@ func (d *double) serve() {
 func (d *double) request(id, method string, params json.RawMessage) {
 	ok := func(result string) { d.say(`{"id":%s,"result":%s}`, id, result) }
 	no := func(code int, text string) { d.say(`{"id":%s,"error":{"code":%d,"message":%q}}`, id, code, text) }
-	thread := `{"thread":{"id":"` + threadID + `","path":null},"model":"m","modelProvider":"p","cwd":"/"}`
 	switch method {
 	case "initialize":
 		ok(`{"userAgent":"plimsoll/0.171.0 (double)","codexHome":"/tmp"}`)
 	case "initialized":
 	case "thread/start", "thread/resume":
-		ok(thread)
+		id, found := d.open(method, params)
+		if !found {
+			no(-32600, "no rollout found for thread id "+id)
+			return
+		}
+		ok(`{"thread":{"id":"` + id + `","path":` + d.store.file() + `},"model":"m","modelProvider":"p","cwd":"/"}`)
 	case "model/list":
 		ok(`{"data":[{"id":"small","displayName":"Small","isDefault":false},{"id":"m","displayName":"M","isDefault":true,"inputModalities":["text","image"]}]}`)
 	case "config/read":
@@ -138,10 +126,16 @@ func (d *double) request(id, method string, params json.RawMessage) {
 	case "account/read":
 		ok(`{"account":null,"requiresOpenaiAuth":true}`)
 	case "thread/inject_items":
+		d.hear(params)
 		ok(`{}`)
 	case "thread/turns/list":
+		if d.store.unreadable() {
+			no(-32603, "the history cannot be read")
+			return
+		}
 		ok(`{"data":[]}`)
 	case "turn/start", "thread/compact/start":
+		d.hear(params)
 		turn, stop := d.begin()
 		d.work.Go(func() {
 			if method == "turn/start" {
@@ -209,14 +203,15 @@ func view(turn, status, failure string) string {
 }
 
 func (d *double) next() (adaptertest.Reply, bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.at >= len(d.script) {
-		d.t.Errorf("codex's model is asked %d times, the script has %d replies", d.at+1, len(d.script))
+	st := d.store
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.at >= len(d.script) {
+		d.t.Errorf("codex's model is asked %d times, the script has %d replies", st.at+1, len(d.script))
 		return nil, false
 	}
-	d.at++
-	return d.script[d.at-1], true
+	st.at++
+	return d.script[st.at-1], true
 }
 
 // quote is a JSON string of bytes as they are, UTF-8 or not.
@@ -434,7 +429,7 @@ func (d *double) ask(method, params string, stop chan struct{}) json.RawMessage 
 	d.asked++
 	d.answers[id] = ch
 	d.mu.Unlock()
-	d.say(`{"id":%s,"method":%q,"params":{"threadId":"%s",%s}}`, id, method, threadID, params)
+	d.say(`{"id":%s,"method":%q,"params":{"threadId":"%s",%s}}`, id, method, d.threadID(), params)
 	select {
 	case r := <-ch:
 		d.note("serverRequest/resolved", `"requestId":%s`, id)
@@ -514,7 +509,7 @@ func (d *double) compact(turn string, stop chan struct{}) {
 	for _, step := range reply {
 		switch {
 		case step.Err != nil:
-			d.finish(turn, "failed", failureOf(step.Err))
+			d.fails(turn, item, step.Err)
 			return
 		case step.Hang:
 			if step.Then != nil {
