@@ -496,7 +496,7 @@ func TestProviderThatListsNothingDelaysTheStartByAFixedTime(t *testing.T) {
 			t.Errorf("the start took %v, want 5s", took)
 		}
 		infos := b.svc.Providers(t.Context())
-		if len(infos) != 3 || len(infos[0].Models) != 1 || len(infos[1].Models) != 0 {
+		if len(infos) != 3 || len(infos[0].Models) != 1 || len(infos[1].Models) != 0 || infos[1].Error != "it has not listed its models yet" {
 			t.Errorf("providers %+v", infos)
 		}
 		read, err := b.svc.CreateThread(t.Context(), threads.CreateParams{Settings: threads.Settings{Provider: "slow", Model: "any"}})
@@ -504,6 +504,46 @@ func TestProviderThatListsNothingDelaysTheStartByAFixedTime(t *testing.T) {
 			t.Errorf("a thread of an unlisted model: %+v, %v", read.Thread, err)
 		}
 		close(answer)
+	})
+}
+
+// tardy is a provider that takes its time to list its models, and not more than it has.
+type tardy struct {
+	adapters.Adapter
+	after time.Duration
+}
+
+func (l tardy) Models(ctx context.Context) ([]adapters.ModelInfo, error) {
+	select {
+	case <-time.After(l.after):
+		return l.Adapter.Models(ctx)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// The start does not wait for it, and what it says later counts.
+func TestAProviderThatListsItsModelsLateIsKnownThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		b := newBench(t, func(c *threads.Config) {
+			for name, after := range map[string]time.Duration{"late": 18 * time.Second, "never": time.Hour} {
+				c.Providers = append(c.Providers, threads.Provider{Name: name, Kind: "puppet", Adapter: tardy{c.Providers[0].Adapter, after}})
+			}
+			slices.SortFunc(c.Providers[1:], func(a, b threads.Provider) int { return strings.Compare(a.Name, b.Name) })
+		})
+		if took := time.Since(began); took != 5*time.Second {
+			t.Errorf("the start took %v, want 5s", took)
+		}
+		time.Sleep(14 * time.Second)
+		synctest.Wait()
+		if infos := b.svc.Providers(t.Context()); len(infos[1].Models) != 1 || infos[1].Error != "" || len(infos[2].Models) != 0 {
+			t.Errorf("providers after 19s: %+v", infos)
+		}
+		closing := time.Now()
+		if err := b.svc.Close(context.Background()); err != nil || time.Since(closing) > 0 {
+			t.Errorf("closed after %v, with %v", time.Since(closing), err)
+		}
 	})
 }
 

@@ -191,8 +191,11 @@ func (s *Service) Providers(context.Context) []ProviderInfo {
 	for i, p := range s.cfg.Providers {
 		infos[i] = ProviderInfo{Name: p.Name, Kind: p.Kind, Default: i == 0, Models: append([]adapters.ModelInfo{}, s.modelsOf(p.Name)...)}
 		s.mu.Lock()
-		if m := s.catalog[p.Name]; m.err != nil {
+		switch m := s.catalog[p.Name]; {
+		case m.err != nil:
 			infos[i].Error = messageOf(m.err)
+		case m.asking:
+			infos[i].Error = "it has not listed its models yet"
 		}
 		s.mu.Unlock()
 	}

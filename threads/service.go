@@ -97,6 +97,8 @@ type Service struct {
 	now     func() time.Time
 	newID   func() string
 	closing chan struct{} // closed by Close
+	alive   context.Context
+	retire  context.CancelFunc // ends alive with closing
 	actors  sync.WaitGroup
 
 	directory *directory // of the journal's threads
@@ -148,6 +150,7 @@ func Open(ctx context.Context, cfg Config) (*Service, error) {
 		now: func() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }, newID: newID,
 		closing: make(chan struct{}), directory: newDirectory(), loaded: map[transcript.ThreadID]*slot{},
 	}
+	s.alive, s.retire = context.WithCancel(context.WithoutCancel(ctx))
 	s.listModels(ctx)
 	if err := s.recoverAll(ctx); err != nil {
 		return nil, errors.Join(err, s.Close(context.WithoutCancel(ctx)))
@@ -159,8 +162,12 @@ func Open(ctx context.Context, cfg Config) (*Service, error) {
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
 // listTimeout bounds the start: a provider that does not answer is known by
-// name only, until it does.
-const listTimeout = 5 * time.Second
+// name only, until it does. It has askTimeout for that: a program may look for its
+// provider first, and take its time where there is no network.
+const (
+	listTimeout = 5 * time.Second
+	askTimeout  = time.Minute
+)
 
 // listModels asks every provider for its models and waits for those that answer
 // in time.
@@ -175,7 +182,7 @@ func (s *Service) listModels(ctx context.Context) {
 	s.mu.Unlock()
 	for _, p := range s.cfg.Providers {
 		s.actors.Go(func() {
-			s.askModels(ctx, p)
+			s.askModels(p)
 			answers <- struct{}{}
 		})
 	}
@@ -200,7 +207,9 @@ type models struct {
 const askAgain = 30 * time.Second
 
 // askModels asks one provider.
-func (s *Service) askModels(ctx context.Context, p Provider) {
+func (s *Service) askModels(p Provider) {
+	ctx, cancel := context.WithTimeout(s.alive, askTimeout)
+	defer cancel()
 	var list []adapters.ModelInfo
 	err := guard(func() (err error) {
 		list, err = p.Adapter.Models(ctx)
@@ -223,11 +232,7 @@ func (s *Service) modelsOf(provider string) []adapters.ModelInfo {
 	p, ok := s.provider(provider)
 	if ok && m.err != nil && !m.asking && !s.closed && s.now().Sub(m.asked) > askAgain {
 		m.asking = true
-		s.actors.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), listTimeout)
-			defer cancel()
-			s.askModels(ctx, p)
-		})
+		s.actors.Go(func() { s.askModels(p) })
 	}
 	return m.list
 }

@@ -19,6 +19,7 @@ func (s *Service) Stop(ctx context.Context) error {
 	if !s.closed {
 		s.closed = true
 		close(s.closing)
+		s.retire()
 	}
 	s.mu.Unlock()
 	done := make(chan struct{})

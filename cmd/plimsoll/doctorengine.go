@@ -133,9 +133,9 @@ func checkProvider(p api.Provider, cfg providerConfig) finding {
 	about := fmt.Sprintf("%s (%s%s, %s)", p.Name, p.Kind, address(cfg), plural(len(p.Models), "model"))
 	_, runtime := runtimeForms[p.Kind]
 	switch {
-	case p.Error != nil && runtime: // the program itself works here
-		return failed("providers", fmt.Sprintf("%s (%s): %s", p.Name, p.Kind, strings.TrimPrefix(*p.Error, p.Name+": ")),
-			"start the server with the PATH and the login of this terminal, or correct "+section)
+	case p.Error != nil && runtime: // the program itself works here, and has a model of its own
+		return warning("providers", fmt.Sprintf("%s (%s): %s", p.Name, p.Kind, strings.TrimPrefix(*p.Error, p.Name+": ")),
+			"it is asked again; if that lasts, start the server with the PATH and the login of this terminal")
 	case p.Error != nil:
 		return failed("providers", fmt.Sprintf("%s (%s%s): %s", p.Name, p.Kind, address(cfg), *p.Error), "start its server, or correct "+section)
 	case len(p.Models) == 0:

@@ -13,6 +13,7 @@ import (
 	"github.com/plimsoll-dev/plimsoll/adapters"
 	"github.com/plimsoll-dev/plimsoll/adapters/adaptertest/clis"
 	"github.com/plimsoll-dev/plimsoll/adapters/adaptertest/homes"
+	"github.com/plimsoll-dev/plimsoll/api"
 )
 
 func TestConfigurationOfPrograms(t *testing.T) {
@@ -140,5 +141,17 @@ func TestDoctorTellsEachFailureOfAProgramOnce(t *testing.T) {
 	}
 	if _, err := os.Stat(home); err == nil {
 		t.Error("a home of a program was made")
+	}
+}
+
+// A program that works here and not at the server, or is slow there, has no server of its
+// own to be started.
+func TestDoctorOnAProgramThatTheServerHasTroubleWith(t *testing.T) {
+	t.Parallel()
+	said := "c: Claude Code did not start within 30s"
+	want := warning("providers", "c (claude): Claude Code did not start within 30s",
+		"it is asked again; if that lasts, start the server with the PATH and the login of this terminal")
+	if diff := cmp.Diff(want, checkProvider(api.Provider{Name: "c", Kind: "claude", Error: &said}, providerConfig{Adapter: "claude"})); diff != "" {
+		t.Error(diff)
 	}
 }
