@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -36,6 +38,9 @@ func TestEndOfInputDoesNotWaitForAnAnswer(t *testing.T) {
 // interrupted, and said.
 func TestHangupEndsInOrder(t *testing.T) {
 	t.Parallel()
+	heard := make(chan os.Signal, 1)
+	signal.Notify(heard, syscall.SIGHUP) // or the program ignores it where these tests run under nohup, as it should there
+	t.Cleanup(func() { signal.Stop(heard) })
 	h := scripted(t, "-- turn * --\nsay waiting\nhold\n")
 	p := start(t, h, "app-server").greet()
 	id := p.thread()
