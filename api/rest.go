@@ -75,14 +75,7 @@ type statuser interface{ status() int }
 // twin is the REST handler of a method.
 func (s *Server) twin(m method) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		var params any
-		err := permit(r.Context(), m)
-		if err == nil {
-			params, err = s.bind(w, r, m)
-		}
-		if err == nil {
-			err = permitParams(r.Context(), m, params)
-		}
+		params, err := permitted(r.Context(), m, func() (any, error) { return s.bind(w, r, m) })
 		if err != nil {
 			s.fail(w, r, err)
 			return

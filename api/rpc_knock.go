@@ -54,15 +54,7 @@ func tokenIn(r *http.Request) (token string, given bool) {
 }
 
 // subprotocols are those that a client offers.
-func subprotocols(r *http.Request) []string {
-	var all []string
-	for _, v := range r.Header["Sec-Websocket-Protocol"] {
-		for p := range strings.SplitSeq(v, ",") {
-			all = append(all, strings.TrimSpace(p))
-		}
-	}
-	return all
-}
+func subprotocols(r *http.Request) []string { return elements(r.Header["Sec-Websocket-Protocol"]) }
 
 // agreed is the answer to the subprotocols that a client offers: a browser takes no
 // other one, and none only if it offers none.
@@ -123,6 +115,7 @@ func (s *Server) knock(ctx context.Context, t jsonrpc.Transport, id string) (pas
 		}
 		if err != nil {
 			s.log.Debug("connection ended", slog.String("requestId", id), slog.Any("error", err))
+			shut(t, jsonrpc.StatusNormal, "")
 			return pass{}, false
 		}
 	}

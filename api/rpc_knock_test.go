@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -135,4 +136,22 @@ func upgraded(t *testing.T, d *door, url string, h http.Header) string {
 		t.Fatalf("answered with %d", res.StatusCode)
 	}
 	return res.Header.Get("Sec-WebSocket-Protocol")
+}
+
+// deaf is a transport whose client takes no answer.
+type deaf struct {
+	first  string
+	closed bool
+}
+
+func (d *deaf) Read() ([]byte, error)   { return []byte(d.first), nil }
+func (d *deaf) Write([]byte) error      { return errors.New("nobody reads") }
+func (d *deaf) Close(int, string) error { d.closed = true; return nil }
+
+func TestAPageThatTakesNoAnswerIsClosed(t *testing.T) {
+	d, _ := paged(t)
+	c := &deaf{first: `{"id":1,"method":"authenticate","params":{"token":"` + testToken + `"}}`}
+	if _, ok := d.server.knock(t.Context(), c, "x"); ok || !c.closed {
+		t.Errorf("let in: %t, closed: %t", ok, c.closed)
+	}
 }

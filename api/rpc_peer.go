@@ -149,14 +149,7 @@ func (p *peer) Request(ctx context.Context, r *jsonrpc.Request) {
 		p.fail(ctx, m, nil, r, errNotGreeted)
 		return
 	}
-	var params any
-	err := permit(ctx, m)
-	if err == nil {
-		params, err = decodeRPC(m, r.Params, c != nil && c.experimental)
-	}
-	if err == nil {
-		err = permitParams(ctx, m, params)
-	}
+	params, err := permitted(ctx, m, func() (any, error) { return decodeRPC(m, r.Params, c != nil && c.experimental) })
 	if err != nil {
 		p.fail(ctx, m, nil, r, err)
 		return

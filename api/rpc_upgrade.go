@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/plimsoll-dev/plimsoll/api/jsonrpc"
@@ -17,14 +18,18 @@ func isUpgrade(r *http.Request) bool {
 
 // hasToken reports whether a header that is a list has an element.
 func hasToken(values []string, token string) bool {
+	return slices.ContainsFunc(elements(values), func(e string) bool { return strings.EqualFold(e, token) })
+}
+
+// elements are those of a header that is a list.
+func elements(values []string) []string {
+	var all []string
 	for _, v := range values {
-		for t := range strings.SplitSeq(v, ",") {
-			if strings.EqualFold(strings.TrimSpace(t), token) {
-				return true
-			}
+		for e := range strings.SplitSeq(v, ",") {
+			all = append(all, strings.TrimSpace(e))
 		}
 	}
-	return false
+	return all
 }
 
 // upgrades serves WebSockets on every path, and hands on everything else.

@@ -98,12 +98,17 @@ func (m method) scope() Scope {
 	return ScopeRead
 }
 
-// permit refuses what the bearer of a request may not do.
-func permit(ctx context.Context, m method) error {
+// permitted returns the parameters of a request whose bearer may make it. What is not
+// allowed is refused before anything else is looked at.
+func permitted(ctx context.Context, m method, decode func() (any, error)) (any, error) {
 	if need := m.scope(); !scopeOf(ctx).Allows(need) {
-		return forbidden(ctx, need, m.name)
+		return nil, forbidden(ctx, need, m.name)
 	}
-	return nil
+	params, err := decode()
+	if err == nil {
+		err = permitParams(ctx, m, params)
+	}
+	return params, err
 }
 
 // loosening are the parameters that decide what an agent does without asking.
