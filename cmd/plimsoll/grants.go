@@ -82,7 +82,7 @@ func (h home) changeGrants(change func([]grant) ([]grant, error)) error {
 		if err != nil {
 			return err
 		}
-		return h.replaceFile(grantsFile, append(b, '\n'))
+		return h.put(grantsFile, append(b, '\n'), os.Rename)
 	})
 }
 
@@ -99,17 +99,18 @@ func (h home) alone(f func() error) error {
 	return f()
 }
 
-// replaceFile writes a file of the home at once or not at all.
-func (h home) replaceFile(name string, content []byte) error {
+// put writes a file of the home at once or not at all: os.Rename puts it in the place of
+// another one, os.Link only where there is none.
+func (h home) put(name string, content []byte, place func(from, to string) error) error {
 	tmp, err := os.CreateTemp(h.dir, name+"-*")
 	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
-	defer func() { _ = os.Remove(tmp.Name()) }() // it is gone if all went well
+	defer func() { _ = os.Remove(tmp.Name()) }() // a file that stays is a nuisance, not a fault
 	_, err = tmp.Write(content)
 	err = errors.Join(err, tmp.Chmod(0o600), tmp.Sync(), tmp.Close())
 	if err == nil {
-		err = os.Rename(tmp.Name(), h.path(name))
+		err = place(tmp.Name(), h.path(name))
 	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)

@@ -18,18 +18,9 @@ func (h home) token() (string, error) {
 	if tok, err := h.readToken(); !errors.Is(err, fs.ErrNotExist) {
 		return tok, err
 	}
-	tmp, err := os.CreateTemp(h.dir, tokenFile+"-*")
-	if err != nil {
-		return "", fmt.Errorf("create token: %w", err)
-	}
-	defer func() { _ = os.Remove(tmp.Name()) }() // a file that stays is a nuisance, not a fault
-	_, err = fmt.Fprintln(tmp, newToken())
-	if err := errors.Join(err, tmp.Chmod(0o600), tmp.Sync(), tmp.Close()); err != nil {
-		return "", fmt.Errorf("create token: %w", err)
-	}
 	// Link fails if somebody was faster; then theirs is the token.
-	if err := os.Link(tmp.Name(), h.path(tokenFile)); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", fmt.Errorf("create token: %w", err)
+	if err := h.put(tokenFile, []byte(newToken()+"\n"), os.Link); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
 	}
 	return h.readToken()
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/plimsoll-dev/plimsoll/api"
@@ -150,7 +151,7 @@ func (c *tokenRotateCmd) Run(m *Main) error {
 		return err
 	}
 	tok := newToken()
-	if err := h.alone(func() error { return h.replaceFile(tokenFile, []byte(tok+"\n")) }); err != nil {
+	if err := h.alone(func() error { return h.put(tokenFile, []byte(tok+"\n"), os.Rename) }); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintln(m.Stdout, tok)
