@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/plimsoll-dev/plimsoll/adapters"
@@ -55,19 +54,14 @@ func (a *adapter) unfit(ctx context.Context) (p adapters.Problem, ok bool) {
 	if dir, missing := a.o.homeMissing(); missing {
 		return adapters.Problem{Text: "its home " + dir + " is not there", Fix: a.o.homeFix(dir)}, false
 	}
-	line, err := proc.Version(ctx, a.o.Program, a.o.Env)
-	_, is := VersionOf(line)
+	missing, says := proc.Another(ctx, a.o.Program, a.o.Env, func(line string) bool { _, is := VersionOf(line); return is })
 	section := "program in [providers." + a.o.Name + "]"
 	switch {
-	case proc.Missing(err):
+	case missing:
 		return adapters.Problem{
 			Text: "there is no program " + a.o.Program, Fix: "install Claude Code (npm install -g @anthropic-ai/claude-code), or set " + section + " to its path",
 		}, false
-	case err != nil && ctx.Err() == nil, err == nil && !is:
-		says := "it says " + strconv.Quote(line)
-		if err != nil {
-			says = strings.TrimPrefix(err.Error(), "proc: ")
-		}
+	case says != "":
 		return adapters.Problem{Text: a.o.Program + " is not Claude Code: asked for its version, " + says, Fix: "set " + section + " to the path of claude"}, false
 	}
 	return p, true

@@ -66,19 +66,14 @@ func (a *adapter) unfit(ctx context.Context) (p adapters.Problem, ok bool) {
 	if dir, missing := a.o.homeMissing(); missing {
 		return adapters.Problem{Text: "its home " + dir + " is not there", Fix: a.o.homeFix(dir)}, false
 	}
-	line, err := proc.Version(ctx, a.o.Program, a.o.Env)
-	_, is := VersionOf(line)
+	missing, says := proc.Another(ctx, a.o.Program, a.o.Env, func(line string) bool { _, is := VersionOf(line); return is })
 	section := "program in [providers." + a.o.Name + "]"
 	switch {
-	case proc.Missing(err):
+	case missing:
 		return adapters.Problem{
 			Text: "there is no program " + a.o.Program, Fix: "install codex (npm install -g @openai/codex), or set " + section + " to its path",
 		}, false
-	case err != nil && ctx.Err() == nil, err == nil && !is:
-		says := "it says " + strconv.Quote(line)
-		if err != nil {
-			says = strings.TrimPrefix(err.Error(), "proc: ")
-		}
+	case says != "":
 		return adapters.Problem{Text: a.o.Program + " is not codex: asked for its version, " + says, Fix: "set " + section + " to the path of codex"}, false
 	}
 	if p, wrong := a.settingsProblem(ctx); wrong {

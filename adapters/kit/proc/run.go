@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -146,3 +147,19 @@ func (b *bounded) Write(p []byte) (int, error) {
 }
 
 func (b *bounded) output() Output { return b.out }
+
+// Another reports whether a program is another one than that whose version line is known:
+// it is missing, or says, in words, something else. Neither: it is that one, or ctx ended
+// before it told.
+func Another(ctx context.Context, program string, env []string, known func(line string) bool) (missing bool, says string) {
+	line, err := Version(ctx, program, env)
+	switch {
+	case Missing(err):
+		return true, ""
+	case err != nil && ctx.Err() == nil:
+		return false, strings.TrimPrefix(err.Error(), "proc: ")
+	case err == nil && !known(line):
+		return false, "it says " + strconv.Quote(line)
+	}
+	return false, ""
+}
